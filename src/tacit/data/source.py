@@ -1,0 +1,108 @@
+"""A Source: images with true labels and named splits, and everything that was wrong with them.
+
+`load_source("voc2012:path/to/VOCdevkit")` finds the module by name (`data/voc.py`, variant "2012"): the folder is the
+registry. A module offers `load(root, variant, *, options…) -> Source`; its keyword options become command-line flags.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UserError
+from ..labels import Labels
+
+PLUMBING = {"source", "batches", "features", "images", "splits"}  # modules of this room that are no sources
+
+
+class SourceError(UserError):
+    """Something in a data set's files is missing or contradictory."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One kind of thing that was wrong with the files, with every place it was found."""
+
+    what: str
+    where: tuple[str, ...]
+
+    def __str__(self) -> str:
+        shown = ", ".join(self.where[:5]) + (f", … ({len(self.where) - 5} more)" if len(self.where) > 5 else "")
+        return f"{self.what} ({len(self.where)}): {shown}"
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Images of one split, in the published row order, with what is truly known of them."""
+
+    images: tuple[str, ...]  # names, unique; relative paths where there are files
+    labels: Labels
+    files: tuple[Path, ...] | None = None  # where each image lies, or …
+    pixels: NDArray[np.uint8] | None = None  # … the images themselves [N, 3, H, W]
+    areas: NDArray[np.float32] | None = None  # [N, C] area of the largest object per class, where boxes exist
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def take(self, index: NDArray[Any]) -> Split:
+        return Split(
+            tuple(self.images[i] for i in index),
+            self.labels.take(index),
+            None if self.files is None else tuple(self.files[i] for i in index),
+            None if self.pixels is None else self.pixels[index],
+            None if self.areas is None else self.areas[index],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """`splits` has "train" (the pool, from which a protocol holds validation out) and "test"; a person's own
+    table may bring a "val" of its own."""
+
+    name: str
+    classes: tuple[str, ...]
+    splits: Mapping[str, Split]
+    problems: tuple[Problem, ...] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)  # declared readings, e.g. {"difficult": "negative"}
+
+
+def source_names() -> list[str]:
+    """Modules of this folder that are sources."""
+    import tacit.data
+
+    return sorted(m.name for m in pkgutil.iter_modules(tacit.data.__path__) if m.name not in PLUMBING)
+
+
+def parse_spec(spec: str) -> tuple[str, str, Path | None]:
+    """'voc2012:devkit' -> ('voc', '2012', Path('devkit')); a bare label table -> ('table', '', path)."""
+    if spec.lower().endswith((".csv", ".parquet", ".tsv")) and not spec.startswith("table:"):
+        return "table", "", Path(spec)
+    name, _, path = spec.partition(":")
+    match = re.fullmatch(r"([a-z_]+?)(\d*)", name)
+    names = source_names()
+    if not match or match[1] not in names:
+        raise SourceError(
+            f"no source named '{name}'. Sources: {', '.join(names)} (with a year or variant where one exists, as in "
+            "voc2012, coco2014), or the path of a label table (.csv, .parquet). `tacit sources` describes them."
+        )
+    return match[1], match[2], Path(path) if path else None
+
+
+def source_module(name: str) -> ModuleType:
+    return importlib.import_module(f"tacit.data.{name}")
+
+
+def load_source(spec: str, root: Path | None = None, **options: Any) -> Source:
+    """The source named by `spec`; `root` is where its files lie unless the spec says so after a colon."""
+    name, variant, inside = parse_spec(spec)
+    load: Callable[..., Source] = source_module(name).load
+    return load(inside or root, variant, **options)

@@ -1,0 +1,1 @@
+"""The field's formulas, each once, pure: tensors in, tensors out, no state."""

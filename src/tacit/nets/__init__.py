@@ -1,0 +1,1 @@
+"""Backbones and heads: images or features to logits."""

@@ -1,0 +1,1 @@
+"""Run directories to pages and tables. Reads files only."""
