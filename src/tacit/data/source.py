@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ..errors import UserError
 from ..labels import Labels
 
-PLUMBING = {"source", "batches", "features", "images", "splits"}  # modules of this room that are no sources
+PLUMBING = {"checks", "source", "batches", "features", "images", "splits"}  # modules of this room that are no sources
 
 
 class SourceError(UserError):
