@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ..functional.partial import wide
 from ..labels import Labels
 
 
@@ -102,6 +103,10 @@ class Method(nn.Module):
     capturable: ClassVar[bool] = True
     needs_images: ClassVar[bool] = False  # True: cannot run on cached features
     needs: ClassVar[str] = ""  # in words, what observed labels it fits: printed by `tacit methods`
+    ignores_unknown: ClassVar[bool] = (
+        False  # True: an unknown cell gives its logit no gradient; checked for every method
+    )
+    example_options: ClassVar[Mapping[str, Any]] = {}  # values of the required keywords, for checks and examples
 
     net: nn.Module
 
@@ -134,10 +139,16 @@ class Method(nn.Module):
         """Current guess of the training labels as probabilities [N, C], for diagnosis."""
         return None
 
+    def hand_over(self, previous: Method) -> None:
+        """Take over what an earlier phase of the same run learned about these training labels.
+
+        Called once, before the phase's first stage, on a freshly built method. The protocol itself copies weights of
+        the net; this hook is for memory, such as label estimates.
+        """
+
     def predict(self, inputs: Tensor) -> Tensor:
-        """Probabilities [B, C]."""
-        out: Tensor = self.net(inputs).sigmoid()
-        return out
+        """Probabilities [B, C], float32 at least: in bfloat16 sure predictions would tie."""
+        return wide(self.net(inputs)).sigmoid()
 
     def forward(self, batch: Batch, clock: Clock) -> dict[str, Tensor]:
         return self.loss(batch, clock)
