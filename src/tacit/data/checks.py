@@ -17,10 +17,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..labels import ABSENT, PRESENT
 from .source import Problem, Source, SourceError, Split
 
 Missing = Literal["drop", "keep", "error"]
-"""Images a list names but no folder has: drop their rows, keep them (labels for features computed elsewhere), or stop."""
+"""Images a list names but no folder has: drop their rows, keep them (their features lie elsewhere), or stop."""
 Check = Literal["none", "quick", "full"]
 """Look into the image files before training: not at all, at both ends of each file, or decode every one."""
 Progress = Callable[[int, int], None]
@@ -35,7 +36,7 @@ _TOO_LARGE = "images larger than 100 megapixels"
 _NO_IMAGE = "files that are not an image"
 _BROKEN = "truncated or damaged images"
 _CLOSED = "image files that cannot be opened"
-# How a complete file ends. Cameras may append data of their own after the JPEG end mark: such a file is decoded to be sure.
+# How a complete file ends. Cameras may append data of their own to a JPEG: such a file is decoded to be sure.
 _ENDINGS = {"JPEG": b"\xff\xd9", "PNG": b"\x00\x00\x00\x00IEND\xaeB`\x82"}
 
 
@@ -97,16 +98,15 @@ def first_rows(images: Sequence[str], where: str) -> tuple[NDArray[np.int64], li
 
 def two_states(truth: ArrayLike) -> NDArray[np.int8]:
     """0/1 truth, in which a zero means absent, as the states of Labels."""
-    return np.where(np.asarray(truth).astype(bool), np.int8(1), np.int8(-1))
+    return np.where(np.asarray(truth).astype(bool), np.int8(PRESENT), np.int8(ABSENT))
 
 
 def without_positive(split: str, images: Sequence[str], states: NDArray[np.int8]) -> list[Problem]:
     """Rows that show none of the classes: a single positive cannot be observed there."""
-    empty = np.flatnonzero(~(states == 1).any(1))
-    if not len(empty):
+    empty = tuple(images[i] for i in np.flatnonzero(~(states == PRESENT).any(1)).tolist())
+    if not empty:
         return []
-    share = len(empty) / len(images)
-    return [Problem(f"{split}: images without any positive label, {share:.1%}", tuple(images[i] for i in empty))]
+    return [Problem(f"{split}: images without any positive label, {len(empty) / len(images):.1%} of all", empty)]
 
 
 def on_disk(files: Sequence[Path]) -> NDArray[np.bool_]:
@@ -201,9 +201,7 @@ def check_images(split: Split, *, full: bool = False, progress: Progress | None 
         return []
     wrong: dict[str, list[str]] = {}
     with warnings.catch_warnings(), ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        warnings.simplefilter(
-            "ignore"
-        )  # Pillow warns of large images and odd metadata; the verdict below says it better
+        warnings.simplefilter("ignore")  # of large images and odd metadata: the verdict says it better
         faults = pool.map(lambda file: _fault(file, full), split.files)
         for done, (image, fault) in enumerate(zip(split.images, faults, strict=True), 1):
             if fault:

@@ -69,17 +69,15 @@ def load(
     if variant not in _LISTS:
         raise SourceError(f"voc{variant}: say which year, voc2007 or voc2012.")
     folder = _year_folder(need_root(root, "voc", LAYOUT), variant)
-    pictures = (
-        need_folder([folder / "JPEGImages"], "the images", LAYOUT) if missing != "keep" else folder / "JPEGImages"
-    )
-    splits, problems = {}, []
+    splits: dict[str, Split] = {}
+    problems: list[Problem] = []
     for split, listed in _LISTS[variant].items():
         names = _listed_names(folder, listed, variant, problems)
         if lists == "main":
             read = _read_lists(folder, listed, names, _DIFFICULT[difficult])
         else:
             read = _read_annotations(folder, listed, names, _DIFFICULT[difficult])
-        splits[split] = _split(read, pictures, drop_empty=variant == "2012" and rows == "published")
+        splits[split] = _split(read, folder / "JPEGImages", drop_empty=variant == "2012" and rows == "published")
         problems += read.problems + _empty_rows(split, read, rows, variant)
     notes = {"difficult": difficult, "labels from": lists, "rows": rows}
     return settle(Source(f"voc{variant}", CLASSES, splits, tuple(problems), notes), missing=missing, check=check)
@@ -125,10 +123,8 @@ def _read_lists(folder: Path, listed: str, names: list[str], difficult: int) -> 
             flags[row, column], listed_flag[row, column] = flag, True
         _need_every_image(path, names, listed_flag[:, column])
     states = np.where(flags == 0, np.int8(difficult), flags)
-    problems = (
-        [Problem(f"images in class lists but not in {listed}.txt, ignored", tuple(strangers))] if strangers else []
-    )
-    return _Read(names, states, None, problems)
+    odd = Problem(f"images in class lists but not in {listed}.txt, ignored", tuple(strangers))
+    return _Read(names, states, None, [odd] if strangers else [])
 
 
 def _flags(path: Path) -> Iterator[tuple[str, int]]:
@@ -142,7 +138,7 @@ def _flags(path: Path) -> Iterator[tuple[str, int]]:
 def _need_every_image(path: Path, names: Sequence[str], listed: NDArray[np.bool_]) -> None:
     if listed.all():
         return
-    lost = [names[i] for i in np.flatnonzero(~listed)]
+    lost = [names[i] for i in np.flatnonzero(~listed).tolist()]
     raise SourceError(
         f"{path} says nothing of {len(lost)} of the {len(names)} images of its split ({', '.join(lost[:5])}, …): "
         "they would become negatives in silence. Restore the published list."
