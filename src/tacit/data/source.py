@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from ..errors import UserError
 from ..labels import Labels
 
-PLUMBING = {"checks", "source", "batches", "features", "images", "splits"}  # modules of this room that are no sources
+# Modules of this room that are no sources.
+PLUMBING = {"batches", "checks", "decode", "features", "images", "source", "splits"}
 
 
 class SourceError(UserError):

@@ -43,7 +43,7 @@ class Preprocessing:
     @classmethod
     def rebuild(cls, described: Mapping[str, Any]) -> Preprocessing:
         mean, std = tuple(described["mean"]), tuple(described["std"])
-        return cls(mean, std, int(described["size"]), described["interpolation"])  # type: ignore[arg-type]
+        return cls(mean, std, int(described["size"]), described["interpolation"])
 
 
 class Backbone(nn.Module):
@@ -136,7 +136,7 @@ class TimmBackbone(Backbone):
     def _tokens_to_maps(self, tokens: Tensor, images: Tensor) -> Tensor:
         patches = tokens[:, self._prefix_tokens or 0 :]
         height, width = self.model.patch_embed.dynamic_feat_size(images.shape[-2:])
-        return patches.transpose(1, 2).unflatten(2, (height, width))
+        return patches.transpose(1, 2).reshape(len(patches), -1, height, width)
 
     def _maps_to_tokens(self, maps: Tensor) -> Tensor:
         patches, prefix = maps.flatten(2).transpose(1, 2), self._prefix_tokens or 0
