@@ -126,13 +126,15 @@ def _unknown_command(name: str) -> str:
 def _say(message: str) -> None:
     """A message on stderr, wrapped to the terminal; lines the message itself broke or indented stay so."""
     from shutil import get_terminal_size
-    from textwrap import wrap
+    from textwrap import TextWrapper
 
     width = max(40, min(get_terminal_size().columns, 100))
+    wrapper = TextWrapper(width, break_long_words=False, break_on_hyphens=False)
     lines = []
     for line in f"tacit: {message}".splitlines():
-        hanging = " " * (len(line) - len(line.lstrip()))
-        lines += wrap(line, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False) or [""]
+        text = line.lstrip()
+        wrapper.initial_indent = wrapper.subsequent_indent = " " * (len(line) - len(text))
+        lines += wrapper.wrap(text) or [""]
     print("\n".join(lines), file=sys.stderr)
 
 

@@ -55,6 +55,12 @@ class Flag:
         return without_none(self.type) is bool
 
     @property
+    def is_table(self) -> bool:
+        """Holds a dict: written in a recipe, never typed."""
+        inner = without_none(self.type)
+        return (get_origin(inner) or inner) in (dict, Mapping)
+
+    @property
     def takes_many(self) -> bool:
         return get_origin(without_none(self.type)) in (tuple, list)
 

@@ -93,18 +93,24 @@ def parse(
 
     A group is fixed, or a function of a first look at the common values (which method, which source) that may return
     None. A field of the dataclass named like a group's table (`method_options`, `budget`) is filled with what was set
-    there. `recipes=False` leaves out `--config`. What cannot be used raises OptionError.
+    there; other fields that hold a dict can only be set by a recipe's table of their name. `recipes=False` leaves out
+    `--config`. What cannot be used raises OptionError.
     """
     makers = groups or {}
     tables = {table_name(group) for group in makers}
-    own = [flag for flag in flags_of(config_type) if flag.name not in tables]
+    fields = flags_of(config_type)
+    own = [flag for flag in fields if flag.name not in tables and not flag.is_table]
+    only_written = [flag for flag in fields if flag.name not in tables and flag.is_table]
     common = _spell(own, set(_RESERVED)) + ([_CONFIG] if recipes else [])
     words = expand_hyphens(argv)
     path = _config_path(scan(words, common))
     recipe = read_recipe(path) if path else {}
-    flags, resolved = _with_groups(makers, common, words, recipe)
     if path:
-        flags = _with_recipe(flags, recipe, makers, resolved, path)
+        refuse_unknown(str(path), recipe, [*(flag.name for flag in own + only_written), *tables])
+    flags, resolved = _with_groups(makers, _with_defaults(common, recipe, path), words)
+    if path:
+        _check_tables(recipe, path, makers, flags, resolved)
+    flags = _with_defaults(flags, recipe, path)
     words = shorten(words, flags)
     seen = scan(words, flags)
     if not {"-h", "--help"} & set(words):
@@ -113,8 +119,13 @@ def parse(
     values = values_from_tyro(f"tacit {command}", about, flags, resolved, words, pairs=recipes)
     provenance = _provenance(seen, flags, _recipe_keys(flags, recipe))
     options = {group: values.get(group, {}) for group in makers}
-    fields_set = _table_fields(config_type, makers, options, provenance)
-    return Parsed(config_type(**values[""], **fields_set), options, provenance, path)
+    filled = {flag.name: flag.default for flag in _with_defaults(only_written, recipe, path)}
+    filled |= {
+        table_name(group): {k: v for k, v in options[group].items() if provenance[f"{group}.{k}"] != "default"}
+        for group in makers
+        if table_name(group) in {flag.name for flag in fields}
+    }
+    return Parsed(config_type(**values[""], **filled), options, provenance, path)
 
 
 def _config_path(seen: Scan) -> Path | None:
@@ -137,7 +148,7 @@ def _spell(flags: Iterable[Flag], taken: set[str]) -> list[Flag]:
 
 
 def _with_groups(
-    makers: Mapping[str, Resolver | Group], common: list[Flag], words: list[str], recipe: Mapping[str, Any]
+    makers: Mapping[str, Resolver | Group], common: list[Flag], words: list[str]
 ) -> tuple[list[Flag], dict[str, Group]]:
     """All flags, and the groups that apply. What one group takes helps to read the words for the next."""
     flags, resolved = list(common), {}
@@ -147,29 +158,28 @@ def _with_groups(
             group: Group | None = maker
         else:
             defaults = {flag.name: flag.default for flag in common if not flag.required}
-            group = maker({**defaults, **recipe, **scan(words, flags).named})
+            group = maker({**defaults, **scan(words, flags).named})
         if group is not None:
             resolved[name] = group
             flags += _spell(flags_of(group.target, name), taken)
     return flags, resolved
 
 
-def _with_recipe(
-    flags: list[Flag],
-    recipe: Mapping[str, Any],
-    makers: Mapping[str, Resolver | Group],
-    resolved: Mapping[str, Group],
-    path: Path,
-) -> list[Flag]:
-    """The flags with the recipe's values as their defaults; every key must be somebody's."""
-    own = [flag.name for flag in flags if not flag.owner and flag.name != "config"]
-    refuse_unknown(str(path), recipe, [*own, *map(table_name, makers)])
+def _check_tables(
+    recipe: Mapping[str, Any], path: Path, makers: Iterable[str], flags: Iterable[Flag], resolved: Mapping[str, Group]
+) -> None:
+    """Every entry of the recipe's tables must be an option of what was chosen."""
+    flags = list(flags)
     for group in makers:
         title = resolved[group].title if group in resolved else f"no {group} chosen"
         known = [flag.name for flag in flags if flag.owner == group]
         where = f"{path}, [{table_name(group)}] ({title})"
         refuse_unknown(where, table_of(recipe, table_name(group), path), known)
-    written = _recipe_keys(flags, recipe)
+
+
+def _with_defaults(flags: Iterable[Flag], recipe: Mapping[str, Any], path: Path | None) -> list[Flag]:
+    """The flags with the recipe's values, fitted to their types, as defaults."""
+    written = _recipe_keys(flags := list(flags), recipe)
     return [
         replace(flag, default=coerce(written[flag.key], flag.type, f"{path}, {_place(flag)}"))
         if flag.key in written
@@ -197,20 +207,6 @@ def _provenance(seen: Scan, flags: Iterable[Flag], written: Mapping[str, Any]) -
         flag.key: "command line" if flag.key in seen.named else "recipe" if flag.key in written else "default"
         for flag in flags
         if flag.key != "config"
-    }
-
-
-def _table_fields(
-    config_type: type,
-    makers: Mapping[str, Resolver | Group],
-    options: Mapping[str, Mapping[str, Any]],
-    provenance: Mapping[str, Origin],
-) -> dict[str, dict[str, Any]]:
-    names = {flag.name for flag in flags_of(config_type)}
-    return {
-        table_name(group): {k: v for k, v in options[group].items() if provenance[f"{group}.{k}"] != "default"}
-        for group in makers
-        if table_name(group) in names
     }
 
 

@@ -78,6 +78,8 @@ def _convert(value: Any, kind: Any) -> Any:
         return _convert_sequence(value, kind)
     if kind is Any:
         return value
+    if (origin or kind) in (dict, Mapping):
+        return _accept(value, isinstance(value, dict))
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     if kind is Path and isinstance(value, str):
