@@ -115,4 +115,4 @@ def _fitted(method: str, option: Option, value: Any) -> Any:
 
 def _did_you_mean(word: str, candidates: Iterable[str]) -> str:
     near = get_close_matches(word.lower().replace("-", "_"), list(candidates), n=3, cutoff=0.5)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
+    return f" (did you mean {' or '.join(near)}?)" if near else ""
