@@ -1,1 +1,49 @@
 """Pure functions of scores and labels, with an explicit mask and an explicit rule for classes without positives."""
+
+from .at_k import AtK, at_k
+from .decisions import DecisionScores, count_decisions, decide, decision_scores, scores_of_counts
+from .examples import (
+    ExampleScores,
+    coverage,
+    example_scores,
+    image_ranking,
+    label_ranking_average_precision,
+    one_error,
+    ranking_loss,
+)
+from .inputs import MetricError, states_from_truth, unknown_as_absent
+from .intervals import Interval, SeedSummary, bootstrap, over_seeds, paired_bootstrap, paired_over_seeds
+from .ranking import MeanAP, average_precision, mean_average_precision, scoreable
+from .summary import per_class_ap, summarise
+
+__all__ = [
+    "AtK",
+    "DecisionScores",
+    "ExampleScores",
+    "Interval",
+    "MeanAP",
+    "MetricError",
+    "SeedSummary",
+    "at_k",
+    "average_precision",
+    "bootstrap",
+    "count_decisions",
+    "coverage",
+    "decide",
+    "decision_scores",
+    "example_scores",
+    "image_ranking",
+    "label_ranking_average_precision",
+    "mean_average_precision",
+    "one_error",
+    "over_seeds",
+    "paired_bootstrap",
+    "paired_over_seeds",
+    "per_class_ap",
+    "ranking_loss",
+    "scoreable",
+    "scores_of_counts",
+    "states_from_truth",
+    "summarise",
+    "unknown_as_absent",
+]
