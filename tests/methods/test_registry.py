@@ -66,7 +66,9 @@ def test_a_missing_k_names_the_published_values(observed: Labels) -> None:
 
 
 def test_an_unknown_option_is_told_its_neighbours(observed: Labels) -> None:
-    with pytest.raises(MethodError, match=r"no hyper-parameter 'wieght' \(did you mean weight\?\)\. wan takes weight, eps"):
+    with pytest.raises(
+        MethodError, match=r"no hyper-parameter 'wieght' \(did you mean weight\?\)\. wan takes weight, eps"
+    ):
         build_method("wan", nn.Identity(), observed, {"wieght": 0.1})
     with pytest.raises(MethodError, match="pr takes no hyper-parameters"):
         build_method("pr", nn.Identity(), observed, {"eps": 0.1})
