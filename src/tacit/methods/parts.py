@@ -12,19 +12,24 @@ from torch.nn import functional as F
 class RowTable(nn.Module):
     """One free value per training cell, visited a batch of rows at a time (ROLE's label estimates).
 
-    Dense Adam moves every row at every step, visited or not, because moments outlive the gradient. On large tables the
-    optimizer therefore keeps rows "behind" and catches them up exactly when they are next needed (tacit.optim.RowAdam):
-    it sets `sparse` and `settle`. Read the whole table through `all()`, never through `weight`.
+    Dense Adam moves every row at every step, visited or not, because its moments outlive the gradient. On large tables
+    the optimizer (tacit.optim.RowAdam) lets rows fall behind and catches them up, exactly, when they are next needed:
+    it then sets `behind`, takes each visited row's gradient from `visited`, and brings all rows up to date on `settle`.
+    Read the whole table through `all()`, never through `weight`.
     """
 
     def __init__(self, initial: Tensor) -> None:
         super().__init__()
         self.weight = nn.Parameter(initial)
-        self.sparse = False
+        self.behind = False
+        self.visited: Tensor | None = None
         self.settle: Callable[[], None] | None = None
 
     def rows(self, index: Tensor) -> Tensor:
-        return F.embedding(index, self.weight, sparse=self.sparse)
+        if not self.behind:
+            return F.embedding(index, self.weight)
+        self.visited = self.weight.detach().index_select(0, index).requires_grad_(torch.is_grad_enabled())
+        return self.visited
 
     @torch.no_grad()
     def all(self) -> Tensor:

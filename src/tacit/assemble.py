@@ -1,0 +1,198 @@
+"""From a configuration to what a run needs: the source, observed labels, inputs on the device, a fresh method.
+
+Loaded sources and decoded images are kept for the next run of the same process: a table is many runs on one data set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from .data.batches import FeatureInputs, ImageInputs, Inputs
+from .data.images import PixelStore
+from .data.source import Source, Split, load_source
+from .data.splits import hold_out
+from .errors import UserError
+from .evaluate import Judge
+from .labels import Labels
+from .methods.base import Method, Stage
+from .methods.registry import build_method, find_method
+from .nets.backbone import Backbone, Preprocessing
+from .nets.net import Net, make_backbone, make_net
+from .observe import parse_observation, warnings_for
+from .run import RunConfig
+from .runtime import Runtime
+
+Report = Callable[[int, int], None]  # (done, of)
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """Everything a run is made of, except its method. `splits` holds truth and goes to the judge, never further."""
+
+    config: RunConfig
+    source: Source
+    splits: dict[str, Split]  # train, val (unless everything trains), test
+    observed: Labels  # of the training rows
+    judge: Judge
+    observe_seed: int
+    warnings: tuple[str, ...]
+
+    def inputs(self, kind: str, runtime: Runtime, progress: Report | None = None) -> dict[str, Inputs]:
+        """Features or images of every split, on the device."""
+        if kind == "features":
+            return _feature_inputs(self, runtime, progress)
+        return _image_inputs(self, runtime, progress)
+
+    def net(self, kind: str, inputs: dict[str, Inputs]) -> Net:
+        """A fresh net for these inputs; its head draws from torch's global generator."""
+        if kind == "features":
+            table = inputs["train"]
+            assert isinstance(table, FeatureInputs)
+            return make_net(None, len(self.source.classes), width=table.table.shape[1])
+        return make_net(fresh_backbone(self.config), len(self.source.classes))
+
+    def method(self, net: Net, runtime: Runtime) -> Method:
+        return build_method(self.config.method, net, self.observed, self.config.method_options).to(runtime.device)
+
+
+def backbone_name(config: RunConfig) -> str:
+    if config.backbone != "auto":
+        return config.backbone
+    if config.source.startswith("scenes"):
+        return "small"
+    raise UserError(
+        "--backbone: name a timm model (for example --backbone resnet50), or small for the built-in network. "
+        "With --features FILE the linear protocol needs none."
+    )
+
+
+def fresh_backbone(config: RunConfig) -> Backbone:
+    """The backbone with its pretrained weights, as every run starts."""
+    name = backbone_name(config)
+    if name == "small":
+        return make_backbone(name)
+    return make_backbone(
+        name, config.weights, size=config.image_size, **({"order": True} if config.weights_by_order else {})
+    )
+
+
+def source_of(config: RunConfig) -> Source:
+    return _load(config.source, config.data, tuple(sorted(config.source_options.items())))
+
+
+@lru_cache(maxsize=2)
+def _load(spec: str, data: str | None, options: tuple[tuple[str, Any], ...]) -> Source:
+    return load_source(spec, Path(data) if data else None, **dict(options))
+
+
+def assemble(config: RunConfig) -> Bench:
+    """Load, observe, split: the published order (hide labels on the whole pool, then hold validation out)."""
+    source = source_of(config)
+    pool, test = source.splits["train"], source.splits["test"]
+    observation = parse_observation(config.observe)
+    seed = observation.published_seed if config.observe_seed is None else config.observe_seed
+    hidden = observation(pool.labels, seed=seed, areas=pool.areas)
+    splits = {"train": pool, "test": test}
+    observed_val: Labels | None = None
+    if "val" in source.splits and config.val:
+        splits["val"] = source.splits["val"]
+        observed_val = observation(splits["val"].labels, seed=seed, areas=splits["val"].areas)
+        observed = hidden
+    else:
+        rows, held = hold_out(len(pool), config.val, config.split_seed)
+        splits["train"], observed = pool.take(rows), hidden.take(rows)
+        if len(held):
+            splits["val"], observed_val = pool.take(held), hidden.take(held)
+    judge = Judge(
+        train=splits["train"].labels,
+        test=test.labels,
+        val=splits["val"].labels if "val" in splits else None,
+        val_observed=observed_val,
+        train_observed=observed,
+    )
+    return Bench(config, source, splits, observed, judge, seed, tuple(warnings_for(observed)))
+
+
+def _image_inputs(bench: Bench, runtime: Runtime, progress: Report | None) -> dict[str, Inputs]:
+    config, preprocessing = bench.config, fresh_preprocessing(bench.config)
+    out: dict[str, Inputs] = {}
+    for name, split in bench.splits.items():
+        key = (config.source, config.data, tuple(sorted(config.source_options.items())), split.images)
+        store = _store(_Key(key, split), preprocessing.size, config.workers, preprocessing.interpolation, progress)
+        out[name] = ImageInputs(store, preprocessing, runtime.device)
+    return out
+
+
+def fresh_preprocessing(config: RunConfig) -> Preprocessing:
+    if backbone_name(config) == "small":
+        source = source_of(config).splits["train"]
+        size = config.image_size or (source.pixels.shape[-1] if source.pixels is not None else 64)
+        return Preprocessing(mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5), size=size)
+    return fresh_backbone_shape(backbone_name(config), config.image_size)
+
+
+@lru_cache(maxsize=4)
+def fresh_backbone_shape(name: str, size: int | None) -> Preprocessing:
+    """How a timm backbone wants its images; no weights are needed to know."""
+    return make_backbone(name, "none", size=size).preprocessing
+
+
+@dataclass(frozen=True)
+class _Key:
+    """A split that hashes by where it came from, for the cache of decoded images."""
+
+    key: tuple[Any, ...]
+    split: Split
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self.key == other.key
+
+
+@lru_cache(maxsize=3)
+def _store(key: _Key, size: int, workers: int, interpolation: Any, progress: Report | None) -> PixelStore:
+    return PixelStore(key.split, size, workers=workers, interpolation=interpolation, progress=progress)
+
+
+def _feature_inputs(bench: Bench, runtime: Runtime, progress: Report | None) -> dict[str, Inputs]:
+    from .data.features import features_for
+
+    config = bench.config
+    rows: dict[str, NDArray[np.float16]] = {}
+    for name, split in bench.splits.items():
+        rows[name] = features_for(config, split, runtime, progress)
+    return {name: FeatureInputs(table, runtime.device) for name, table in rows.items()}
+
+
+def stage_kinds(budgets: tuple[Stage, ...]) -> set[str]:
+    return {stage.inputs for stage in budgets}
+
+
+def check_fit(config: RunConfig, budgets: tuple[Stage, ...]) -> None:
+    """What can be refused before any file is read."""
+    method = find_method(config.method)
+    if method.needs_images and any(stage.inputs == "features" for stage in budgets):
+        raise UserError(
+            f"{config.method} works on images, and protocol {config.protocol} trains on cached features. "
+            "Use --protocol finetune."
+        )
+    if config.protocol == "linear" and not config.features and backbone_name(config) == "small":
+        raise UserError(
+            "the built-in small network has no pretrained weights, so there are no features to train a linear "
+            "classifier on. Use --protocol finetune, or name a backbone, or give --features."
+        )
+
+
+def set_threads(config: RunConfig) -> None:
+    if config.threads:
+        torch.set_num_threads(config.threads)

@@ -1,0 +1,334 @@
+"""A run from configuration to result: trials, the choice on validation, one look at the test split, the files."""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .assemble import Bench, assemble, check_fit, set_threads
+from .checkpoint import load, named, save, under
+from .data.batches import ImageInputs, Inputs
+from .evaluate import Rule, Scores, counts, figures, scores
+from .files import atomic_write
+from .label_table import LabelTable, write_label_table
+from .labels import Labels
+from .methods.base import Method, Stage
+from .protocols import budgets, search_grid
+from .result import describe_choices, describe_oracles, protocol_parts, write_result
+from .run import RunConfig, RunDirectory
+from .runtime import Runtime
+from .train import Diverged, Interrupted
+from .trial import Best, Interruption, Screen, Trial, discard
+
+EXAMPLES = 48  # test images whose thumbnails a report may show
+THUMBNAIL = 96  # pixels
+
+
+@dataclass(frozen=True)
+class Winner:
+    """The best epoch of the best trial under a rule."""
+
+    rule: Rule
+    point: dict[str, Any]  # the search's choice; empty without a search
+    stage: str
+    epoch: int
+    value: float | None
+    state: dict[str, Tensor]
+
+
+def conduct(config: RunConfig, out: Path, screen: Screen, *, resume: bool = False) -> dict[str, Any]:
+    """Run `config` into the directory `out`; returns the content of result.json."""
+    stages = budgets(config.protocol, config.budget)
+    check_fit(config, stages)
+    set_threads(config)
+    runtime = Runtime(config.device, config.precision, trackers=config.tracker, project=out)
+    directory = RunDirectory.claim(out, config, resume=resume)
+    if directory.finished:
+        screen.say(f"{out} is finished already.")
+        return dict(json.loads(directory.result_file.read_text()))
+    began = time.perf_counter()
+    bench = assemble(config)
+    for warning in (*(str(p) for p in bench.source.problems), *bench.warnings):
+        screen.say(f"warning: {warning}")
+    if config.tracker:
+        runtime.accelerator.init_trackers("tacit", config={k: str(v) for k, v in vars(config).items()})
+    if runtime.is_main:
+        _write_observed(directory, bench)
+    with _stop_on_ctrl_c() as interruption:
+        try:
+            tried = _train(bench, directory, stages, runtime, screen, interruption)
+        except Interrupted as stop:
+            again = f"tacit train --config {directory.config_file} --out {out} --resume"
+            raise Interrupted(f"{stop}. Everything is saved; go on with:\n  {again}") from stop
+        except torch.cuda.OutOfMemoryError as error:
+            raise _out_of_memory(config, stages) from error
+    result = _finish(bench, directory, stages, runtime, screen, tried, time.perf_counter() - began)
+    if config.tracker:
+        runtime.accelerator.end_training()
+    return result
+
+
+# --- training: one trial, or a search ---------------------------------------------------------------------------------
+
+
+def _train(
+    bench: Bench,
+    directory: RunDirectory,
+    stages: tuple[Stage, ...],
+    runtime: Runtime,
+    screen: Screen,
+    interruption: Interruption,
+) -> list[dict[str, Any]]:
+    """Every point of the search (one, where there is none); the winners' states end up in the directory."""
+    points = search_grid(bench.config.search) or [{}]
+    tried = directory.lines(directory.search_file)
+    for number, point in enumerate(points):
+        if any(line["point"] == point for line in tried):
+            continue
+        where = RunDirectory(directory.path / "search" / _name(point)) if bench.config.search else directory
+        where.path.mkdir(parents=True, exist_ok=True)
+        if bench.config.search:
+            screen.say(f"search {number + 1} of {len(points)}: {_name(point)}")
+        last = replace(stages[-1], **point)
+        trial = Trial(bench, where, (*stages[:-1], last), runtime, screen, interruption)
+        try:
+            best = trial.run()
+        except Diverged as error:
+            if not bench.config.search:
+                raise
+            screen.say(f"warning: {_name(point)} left out: {error}")
+            best = {}
+        line = {"point": point, "best": {rule: b.facts() for rule, b in best.items()}}
+        if runtime.is_main:
+            for rule, b in best.items():
+                _keep_if_better(directory, rule, point, b, tried)
+            directory.append(directory.search_file, line)
+        tried.append(line)
+        discard(where.checkpoint_file)
+        runtime.wait()
+    if not any(line["best"] for line in tried):
+        raise Diverged("every point of the search diverged: the loss became NaN or infinite. Search smaller lr.")
+    return tried
+
+
+def _name(point: dict[str, Any]) -> str:
+    return "-".join(f"{key}={value:g}" for key, value in point.items())
+
+
+def _winner_file(directory: RunDirectory, rule: Rule) -> Path:
+    return directory.path / "checkpoint" / f"best-{rule}.safetensors"
+
+
+def _keep_if_better(
+    directory: RunDirectory, rule: Rule, point: dict[str, Any], best: Best, tried: list[dict[str, Any]]
+) -> None:
+    """First maximum in the order of the grid, as for epochs."""
+    earlier = [line["best"][rule]["value"] for line in tried if rule in line["best"]]
+    if not earlier or best.value is None or best.value > max(earlier):
+        save(_winner_file(directory, rule), named(best.state, "method"), {"point": point, **best.facts()})
+
+
+def _winner(directory: RunDirectory, rule: Rule) -> Winner:
+    tensors, story = load(_winner_file(directory, rule))
+    return Winner(rule, story["point"], story["stage"], story["epoch"], story["value"], under(tensors, "method"))
+
+
+# --- the result -------------------------------------------------------------------------------------------------------
+
+
+def _finish(
+    bench: Bench,
+    directory: RunDirectory,
+    stages: tuple[Stage, ...],
+    runtime: Runtime,
+    screen: Screen,
+    tried: list[dict[str, Any]],
+    seconds: float,
+) -> dict[str, Any]:
+    """Score every split with the chosen epoch (the test split for the first time) and write the files."""
+    config = bench.config
+    inputs = bench.inputs(stages[-1].inputs, runtime, screen.decoding)
+    torch.manual_seed(config.seed)
+    method = bench.method(bench.net(stages[-1].inputs, inputs).to(runtime.device), runtime)
+    rules = tuple(dict.fromkeys((config.selection, *config.also_select)))
+    winners = {rule: _winner(directory, rule) for rule in rules}
+    also = {}
+    for rule in reversed(rules):  # the main rule last: its weights stay in the method
+        method.load_state_dict(winners[rule].state)
+        told = {name: scores(method, inputs[name], runtime) for name in inputs}
+        measured = {name: figures(told[name], bench.splits[name].labels) for name in told}
+        also[rule] = _selected(winners[rule], measured)
+    main = winners[rules[0]]
+    content = {
+        "options": _options(config, stages, main.point),
+        "protocol": protocol_parts(bench, stages),
+        "fingerprints": {
+            "observed": bench.observed.fingerprint(),
+            **{name: split.labels.fingerprint() for name, split in bench.splits.items()},
+        },
+        "classes": list(bench.source.classes),
+        "counts": {
+            name: counts(split.labels, bench.observed if name == "train" else None)
+            for name, split in bench.splits.items()
+        },
+        "selected": {"stage": main.stage, "epoch": main.epoch, "value": main.value, "point": main.point},
+        "metrics": {name: m["metrics"] for name, m in measured.items()},
+        "per_class": {name: {"AP": m["AP"]} for name, m in measured.items()},
+        "unscored": {name: m["unscored"] for name, m in measured.items()},
+        "estimates": bench.judge.estimates(method.estimates()),
+        "also": {rule: found for rule, found in also.items() if rule != rules[0]},
+        "oracles": describe_oracles(bench, method),
+        "choices": describe_choices(bench, stages, main.point),
+        "seconds": seconds,
+        "peak_memory_mb": _peak_memory(runtime),
+        "device": _device_name(runtime),
+        "threads": torch.get_num_threads(),
+        "images": len(bench.splits["train"]),
+        "search": _search_lines(tried, rules[0]) if config.search else None,
+    }
+    if not runtime.is_main:
+        return content
+    if config.search:
+        chosen = RunDirectory(directory.path / "search" / _name(main.point))
+        shutil.copyfile(chosen.metrics_file, directory.metrics_file)
+    _write_model(directory, bench, method, stages[-1], inputs)
+    for name in ("train", "test"):
+        _write_scores(directory, name, bench, told[name])
+    _write_examples(directory, inputs["test"])
+    result = write_result(directory, bench, content)
+    for rule in rules:
+        discard(_winner_file(directory, rule))
+    return result
+
+
+def _selected(winner: Winner, measured: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    facts = {"point": winner.point, "stage": winner.stage, "epoch": winner.epoch, "value": winner.value}
+    return facts | {"metrics": {name: m["metrics"] for name, m in measured.items()}}
+
+
+def _options(config: RunConfig, stages: tuple[Stage, ...], point: dict[str, Any]) -> dict[str, Any]:
+    names = ("epochs", "batch_size", "lr", "weight_decay", "drop_last")
+    last = replace(stages[-1], **point)
+    budget = {name: getattr(last, name) for name in names}
+    if len(stages) > 1:
+        budget |= {f"linear_{name}": getattr(stages[0], name) for name in names}
+    return {"method": config.method_options, "source": config.source_options, "budget": budget}
+
+
+def _search_lines(tried: list[dict[str, Any]], rule: Rule) -> list[dict[str, Any]]:
+    """The search as the report shows it: each point, its best epoch and value under the main rule."""
+    kept = [line for line in tried if rule in line["best"]]
+    return [{**line["point"], **{k: line["best"][rule][k] for k in ("epoch", "value")}} for line in kept]
+
+
+def _write_observed(directory: RunDirectory, bench: Bench) -> None:
+    """What the method was told, and what validation could see."""
+    images, split = list(bench.splits["train"].images), ["train"] * len(bench.observed)
+    parts: list[Labels] = [bench.observed]
+    if bench.judge.val_observed is not None:
+        images += bench.splits["val"].images
+        split += ["val"] * len(bench.judge.val_observed)
+        parts.append(bench.judge.val_observed)
+    write_label_table(directory.labels_file, LabelTable(tuple(images), Labels.stack(parts), tuple(split)))
+
+
+def _write_model(directory: RunDirectory, bench: Bench, method: Method, stage: Stage, inputs: dict[str, Inputs]) -> None:
+    net: Any = method.net
+    test = inputs["test"]
+    save(directory.weights_file, method.state_dict(), {"format": 1})
+    directory.write_json(
+        directory.model_file,
+        {
+            "format": 1,
+            "method": bench.config.method,
+            "method_options": bench.config.method_options,
+            "classes": list(bench.source.classes),
+            "net": net.describe(),
+            "inputs": stage.inputs,
+            "preprocessing": test.preprocessing.describe() if isinstance(test, ImageInputs) else None,
+            "features": bench.config.features if stage.inputs == "features" else None,
+            "thresholds": [0.5] * len(bench.source.classes),
+        },
+    )
+
+
+def _write_scores(directory: RunDirectory, name: str, bench: Bench, told: Scores) -> None:
+    split = bench.splits[name]
+    arrays = {"images": np.array(split.images), "scores": told, "truth": split.labels.dense()}
+    if name == "train":
+        arrays["observed"] = bench.observed.dense()
+    with atomic_write(directory.path / f"scores-{name}.npz") as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+
+
+def _write_examples(directory: RunDirectory, test: Inputs) -> None:
+    """Thumbnails of some test images, evenly spread, for the report's grid."""
+    if not isinstance(test, ImageInputs):
+        return
+    from .data.images import resize
+
+    rows = np.linspace(0, len(test) - 1, min(EXAMPLES, len(test))).round().astype(np.int64)
+    pixels = test.store.rows(rows)
+    if pixels.shape[-1] > THUMBNAIL:
+        pixels = resize(pixels, THUMBNAIL)
+    with atomic_write(directory.path / "examples-test.npz") as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, index=rows, pixels=pixels.numpy())
+
+
+# --- the machine ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _stop_on_ctrl_c() -> Iterator[Interruption]:
+    """The first Ctrl-C asks the loop to save and stop; the second one ends at once."""
+    interruption = Interruption()
+
+    def ask(signum: int, frame: object) -> None:
+        if interruption.requested:
+            raise KeyboardInterrupt
+        interruption.requested = True
+        print("\nstopping after this step (Ctrl-C again: at once, without saving)", file=sys.stderr)
+
+    try:
+        before = signal.signal(signal.SIGINT, ask)
+    except ValueError:  # not the main thread: whoever runs us there handles signals
+        yield interruption
+        return
+    try:
+        yield interruption
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _out_of_memory(config: RunConfig, stages: tuple[Stage, ...]) -> Exception:
+    from .errors import UserError
+
+    size = f", --image-size {config.image_size}" if config.image_size else ""
+    return UserError(
+        f"the GPU is out of memory with --batch-size {stages[-1].batch_size}{size}. Try a smaller --batch-size, a "
+        "smaller --image-size, or --precision bf16; other processes may also be using this GPU (nvidia-smi)."
+    )
+
+
+def _peak_memory(runtime: Runtime) -> float:
+    if runtime.device.type == "cuda":
+        return torch.cuda.max_memory_allocated(runtime.device) / 2**20
+    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return kilobytes / 1024 if sys.platform != "darwin" else kilobytes / 2**20
+
+
+def _device_name(runtime: Runtime) -> str:
+    return torch.cuda.get_device_name(runtime.device) if runtime.device.type == "cuda" else "cpu"

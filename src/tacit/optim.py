@@ -1,0 +1,170 @@
+"""Adam for ordinary parameters, and its exact row-wise twin for tables that are visited a few rows at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.optim import Adam
+
+from .methods.base import Method
+from .methods.parts import RowTable
+
+BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
+# A missed step weighs 0.9 of the one before: terms after this many are below 1e-11 of the first.
+HORIZON = 250
+# Below this many cells one fused dense step is faster than gathering, catching up and scattering rows
+# (benchmarks/row_adam.py measures where the two cross).
+DENSE_CELLS = 400_000
+
+
+class RowAdam:
+    """Dense Adam on an [N, C] table at the cost of the visited rows.
+
+    In dense Adam a row keeps moving after its visit on decaying moments: missed step s (counted from the start) adds
+    -lr * (m 0.9^j / (1 - 0.9^s)) / (sqrt(v 0.999^j / (1 - 0.999^s)) + eps), j steps after the visit. `visit` adds these
+    terms for the rows a step is about to read, `settle` for all rows; both leave the table as dense Adam would have it.
+    Every operation has a fixed shape and stays on the device, so a step can be captured as a CUDA graph.
+    """
+
+    def __init__(self, table: RowTable, lr: float) -> None:
+        weight = table.weight
+        self.table, self.lr = table, lr
+        self.m, self.v = torch.zeros_like(weight), torch.zeros_like(weight)
+        self.last = torch.zeros(len(weight), dtype=torch.int64, device=weight.device)
+        self.time = torch.zeros((), dtype=torch.int64, device=weight.device)
+        self.lags = torch.arange(1, HORIZON + 1, device=weight.device)
+        self.decay1, self.decay2 = BETA1 ** self.lags.double(), BETA2 ** self.lags.double()
+        self.index: Tensor | None = None
+        weight.requires_grad_(False)
+        table.behind, table.settle = True, self.settle
+
+    @torch.no_grad()
+    def visit(self, index: Tensor) -> None:
+        """Bring these rows up to date; remember them for `step`."""
+        self.index = _everyones(index)
+        self._catch_up(self.index)
+
+    @torch.no_grad()
+    def settle(self, chunk: int = 512) -> None:
+        """Bring every row up to date."""
+        for rows in torch.arange(len(self.last), device=self.last.device).split(chunk):
+            self._catch_up(rows)
+
+    def _catch_up(self, rows: Tensor) -> None:
+        last = self.last.index_select(0, rows)
+        missed = self.time - last
+        m, v = self.m.index_select(0, rows), self.v.index_select(0, rows)
+        past = last[:, None].double()
+        pull = self.decay1 / (1 - BETA1**past * self.decay1)
+        pull = torch.where(self.lags <= missed[:, None], pull, 0.0).to(v.dtype)
+        drag = (self.decay2 / (1 - BETA2**past * self.decay2)).sqrt().to(v.dtype)
+        terms = torch.einsum("bcj,bj->bc", 1 / (v.sqrt()[:, :, None] * drag[:, None, :] + EPS), pull)
+        self.table.weight.data.index_add_(0, rows, m * terms, alpha=-self.lr)
+        decay = missed[:, None].double()
+        self.m.index_copy_(0, rows, m * (BETA1**decay).to(m.dtype))
+        self.v.index_copy_(0, rows, v * (BETA2**decay).to(v.dtype))
+        self.last.index_fill_(0, rows, 0).index_add_(0, rows, self.time.expand(len(rows)))
+
+    @torch.no_grad()
+    def step(self) -> None:
+        visited = self.table.visited
+        assert self.index is not None and visited is not None and visited.grad is not None
+        rows, grad = self.index, _everyones(visited.grad) / _world()
+        self.table.visited = None
+        # A row drawn twice in one batch gets the sum of its gradients, and both copies write the same result.
+        grad = (rows[:, None] == rows[None, :]).to(grad.dtype) @ grad
+        self.time += 1
+        time = self.time.double()
+        m = self.m.index_select(0, rows).lerp_(grad, 1 - BETA1)
+        v = self.v.index_select(0, rows).mul_(BETA2).addcmul_(grad, grad, value=1 - BETA2)
+        bias1, bias2 = (1 - BETA1**time).to(m.dtype), (1 - BETA2**time).sqrt().to(v.dtype)
+        moved = self.table.weight.data.index_select(0, rows) - self.lr / bias1 * m / (v.sqrt() / bias2 + EPS)
+        self.m.index_copy_(0, rows, m)
+        self.v.index_copy_(0, rows, v)
+        self.table.weight.data.index_copy_(0, rows, moved)
+        self.last.index_copy_(0, rows, self.time.expand(len(rows)))
+
+    def state(self) -> dict[str, Tensor]:
+        return {"m": self.m, "v": self.v, "last": self.last, "time": self.time}
+
+
+class Optimizer:
+    """All parameter groups of a stage: dense fused Adam, and RowAdam for large row tables."""
+
+    def __init__(self, method: Method, lr: float, weight_decay: float, *, dense_cells: int = DENSE_CELLS) -> None:
+        tables = {id(m.weight): m for m in method.modules() if isinstance(m, RowTable)}
+        ordinary: list[dict[str, Any]] = []
+        self.row_tables: list[RowAdam] = []
+        for group in method.groups(lr):
+            rows = group.pop("rows", False)
+            group["params"] = [p for p in group["params"] if p.requires_grad]
+            if rows and group["params"][0].numel() > dense_cells:
+                self.row_tables.append(RowAdam(tables[id(group["params"][0])], group["lr"]))
+            elif group["params"]:
+                ordinary.append(group)
+        device = next(method.parameters()).device
+        self.adam = Adam(
+            ordinary, lr=lr, weight_decay=weight_decay, fused=True, capturable=device.type == "cuda", betas=(BETA1, BETA2)
+        )
+        for group in self.adam.param_groups:  # state exists from the start: a checkpoint has one shape at any step
+            for p in group["params"]:
+                self.adam.state[p] = {
+                    "step": torch.zeros((), dtype=torch.float32, device=p.device),
+                    "exp_avg": torch.zeros_like(p),
+                    "exp_avg_sq": torch.zeros_like(p),
+                }
+
+    def visit(self, index: Tensor) -> None:
+        for table in self.row_tables:
+            table.visit(index)
+
+    def step(self) -> None:
+        self.adam.step()
+        for table in self.row_tables:
+            table.step()
+
+    def zero_grad(self) -> None:
+        self.adam.zero_grad(set_to_none=True)
+
+    def settle(self) -> None:
+        for table in self.row_tables:
+            table.settle()
+
+    def release(self) -> None:
+        """End of a stage: tables are up to date and ordinary again."""
+        for rows in self.row_tables:
+            rows.settle()
+            rows.table.behind, rows.table.settle = False, None
+            rows.table.weight.requires_grad_(True)
+
+    def state(self) -> dict[str, Tensor]:
+        """Every tensor the optimizer remembers, by name; the tensors themselves, not copies."""
+        params = [p for group in self.adam.param_groups for p in group["params"]]
+        out = {f"adam.{i}.{key}": value for i, p in enumerate(params) for key, value in self.adam.state[p].items()}
+        for i, rows in enumerate(self.row_tables):
+            out |= {f"rows.{i}.{key}": value for key, value in rows.state().items()}
+        return out
+
+    @torch.no_grad()
+    def load(self, state: dict[str, Tensor]) -> None:
+        mine = self.state()
+        if set(mine) != set(state):
+            raise KeyError(f"optimizer state differs: {sorted(set(mine) ^ set(state))[:3]}")
+        for name, tensor in mine.items():
+            tensor.copy_(state[name])
+
+
+def _world() -> int:
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def _everyones(rows: Tensor) -> Tensor:
+    """The same rows of all data-parallel processes, one after the other."""
+    if _world() == 1:
+        return rows
+    parts = [torch.empty_like(rows) for _ in range(_world())]
+    dist.all_gather(parts, rows.contiguous())
+    return torch.cat(parts)

@@ -1,0 +1,95 @@
+"""How long, how fast, on what inputs, and which epoch is kept: `linear`, `finetune` and `linear_init`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .errors import UserError
+from .methods.base import Stage
+
+
+class ProtocolError(UserError):
+    """A protocol, budget or search that does not exist or cannot be read."""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A list of stage budgets; the last one's selected epoch is the result, earlier ones hand over theirs."""
+
+    name: str
+    about: str
+    budgets: tuple[Stage, ...]
+
+
+# Published settings where one value serves all data sets; what differs per data set lives in recipes/.
+LINEAR = Stage("linear", epochs=25, batch_size=16, lr=1e-3, trains="head", inputs="features")
+FINETUNE = Stage("finetune", epochs=10, batch_size=16, lr=1e-5, trains="all", inputs="images")
+PROTOCOLS = {
+    p.name: p
+    for p in (
+        Protocol("linear", "a linear classifier on cached features", (LINEAR,)),
+        Protocol("finetune", "every weight, on images", (FINETUNE,)),
+        Protocol("linear_init", "linear first, then every weight from there", (LINEAR, FINETUNE)),
+    )
+}
+PUBLISHED_GRID = "batch_size=8,16 lr=1e-2,1e-3,1e-4,1e-5"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What may be changed about a protocol; None leaves the protocol's value."""
+
+    epochs: int | None = None  # of the protocol's last budget
+    batch_size: int | None = None  # rows per step, over all processes together
+    lr: float | None = None  # learning rate of Adam
+    weight_decay: float | None = None  # 0 unless said
+    drop_last: bool | None = None  # leave the last partial batch of an epoch out, as the published programs do
+    linear_epochs: int | None = None  # linear_init: of its linear phase
+    linear_batch_size: int | None = None  # linear_init: of its linear phase
+    linear_lr: float | None = None  # linear_init: of its linear phase
+
+
+def budgets(protocol: str, changes: Mapping[str, Any]) -> tuple[Stage, ...]:
+    """The protocol's budgets with `changes` (fields of Budget) applied."""
+    if protocol not in PROTOCOLS:
+        raise ProtocolError(f"no protocol named '{protocol}'. Protocols: {', '.join(PROTOCOLS)}")
+    stages = list(PROTOCOLS[protocol].budgets)
+    given = {key: value for key, value in changes.items() if value is not None}
+    first = {key.removeprefix("linear_"): value for key, value in given.items() if key.startswith("linear_")}
+    last = {key: value for key, value in given.items() if not key.startswith("linear_")}
+    if first and len(stages) == 1:
+        raise ProtocolError(f"linear_{next(iter(first))} belongs to protocol linear_init; {protocol} has one phase")
+    stages[0] = replace(stages[0], **first)
+    stages[-1] = replace(stages[-1], **last)
+    for stage in stages:
+        _check(stage)
+    return tuple(stages)
+
+
+def _check(stage: Stage) -> None:
+    for name in ("epochs", "batch_size", "lr"):
+        if not getattr(stage, name) > 0:
+            raise ProtocolError(f"{name} of the {stage.name} budget must be above 0, not {getattr(stage, name)}")
+    if stage.weight_decay < 0:
+        raise ProtocolError(f"weight_decay must not be below 0, not {stage.weight_decay}")
+
+
+def search_grid(text: str) -> list[dict[str, Any]]:
+    """'published' or 'batch_size=8,16 lr=1e-3,1e-4' -> every combination, as changes of the last budget."""
+    axes: list[list[tuple[str, Any]]] = []
+    for word in (PUBLISHED_GRID if text == "published" else text).split():
+        name, _, values = word.partition("=")
+        if name not in ("batch_size", "lr", "epochs", "weight_decay") or not values:
+            raise ProtocolError(
+                f"--search: cannot read '{word}'. Write published, or name=value,value … with batch_size, lr, epochs "
+                f"or weight_decay; published means '{PUBLISHED_GRID}'"
+            )
+        kind = int if name in ("batch_size", "epochs") else float
+        try:
+            axes.append([(name, kind(value)) for value in values.split(",")])
+        except ValueError as error:
+            raise ProtocolError(f"--search: {name} takes numbers, not '{values}'") from error
+    return [dict(point) for point in itertools.product(*axes)] if axes else []

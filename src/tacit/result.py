@@ -1,0 +1,105 @@
+"""result.json: the final figures with everything a reader must know to believe or doubt them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from . import __version__
+from .assemble import Bench, backbone_name
+from .evaluate import unknown_rule
+from .methods.base import Method, Stage
+from .methods.registry import find_method, method_options
+from .protocols import budgets
+from .run import RunDirectory
+
+
+def protocol_parts(bench: Bench, stages: tuple[Stage, ...]) -> dict[str, Any]:
+    """What must agree before two figures may be compared. Method, its options, learning rate, observation and seeds
+    may differ: they are what is being compared, or drawn anew."""
+    config = bench.config
+    return {
+        "classes": list(bench.source.classes),
+        "test": bench.splits["test"].labels.fingerprint(),
+        "train": bench.splits["train"].labels.fingerprint() if not config.val else None,
+        "pool": len(bench.splits["train"]) + (len(bench.splits["val"]) if "val" in bench.splits else 0),
+        "val": config.val,
+        "split_seed": config.split_seed if config.val else None,
+        "protocol": config.protocol,
+        "epochs": [stage.epochs for stage in stages],
+        "inputs": inputs_name(bench),
+        "image_size": config.image_size if stages[-1].inputs == "images" else None,
+        "selection": config.selection,
+        "metrics": "AP grouped by ties, unknown cells masked, classes without a known positive and negative left out",
+    }
+
+
+def inputs_name(bench: Bench) -> str:
+    config = bench.config
+    if config.features:
+        return "features:" + config.features.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".npz")
+    return backbone_name(config)
+
+
+def describe_oracles(bench: Bench, method: Method) -> list[str]:
+    """Every use of the truth beyond the observed labels."""
+    out = list(method.oracles())
+    if bench.config.selection == "clean" and bench.config.observe != "full":
+        out.append("epoch and hyper-parameters selected on clean validation labels")
+    return out
+
+
+def describe_choices(bench: Bench, stages: tuple[Stage, ...], point: dict[str, Any]) -> list[str]:
+    """Every departure from a default, in words."""
+    config, out = bench.config, []
+    defaults = method_options(find_method(config.method))
+    for name, value in config.method_options.items():
+        if name in defaults and not defaults[name].required and defaults[name].default != value:
+            out.append(f"{config.method}: {name} = {value} (default {defaults[name].default})")
+    for mine, usual in zip(stages, budgets(config.protocol, {}), strict=True):
+        for name in ("epochs", "batch_size", "lr", "weight_decay"):
+            if getattr(mine, name) != getattr(usual, name) and name not in point:
+                out.append(f"{mine.name}: {name} = {getattr(mine, name)} (protocol {getattr(usual, name)})")
+        if mine.drop_last:
+            out.append(f"{mine.name}: the last partial batch of each epoch is dropped, as published")
+    for name, value in config.source_options.items():
+        out.append(f"source: {name} = {value}")
+    if config.val != 0.2:
+        out.append(f"{config.val:g} of the training images held out for validation (published 0.2)")
+    if config.val == 0:
+        out.append("no validation: the last epoch is reported")
+    if config.precision != "fp32":
+        out.append(f"precision {config.precision}")
+    if config.train_scores == "accumulated":
+        out.append("label recovery per epoch accumulated during the training pass, as published")
+    return out
+
+
+def write_result(directory: RunDirectory, bench: Bench, content: dict[str, Any]) -> dict[str, Any]:
+    config = bench.config
+    observed_val = bench.judge.val_observed
+    rule = unknown_rule(observed_val) if config.selection == "observed" and observed_val is not None else "masked"
+    result = {
+        "format": 1,
+        "tacit": __version__,
+        "status": "finished",
+        "run": {
+            "source": config.source.partition(":")[0] if not config.source.startswith("table:") else config.source,
+            "method": config.method,
+            "observe": config.observe,
+            "protocol": config.protocol,
+            "seed": config.seed,
+            "observe_seed": bench.observe_seed,
+            "split_seed": config.split_seed,
+            "select": config.selection,
+            "backbone": inputs_name(bench),
+            "recipe": config.recipe,
+        },
+        **content,
+        "fingerprint": hashlib.sha256(json.dumps(content["protocol"], sort_keys=True).encode()).hexdigest(),
+        "published": config.published or None,
+    }
+    result["selected"] |= {"metric": "mAP", "labels": config.selection, "unknown": rule}
+    directory.write_json(directory.result_file, result)
+    return result

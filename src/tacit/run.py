@@ -1,0 +1,179 @@
+"""A run's configuration, to and from TOML, and the directory that holds what a run leaves behind."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from tyro.conf import Positional
+
+from .errors import UserError
+from .files import atomic_write
+
+
+class RunError(UserError):
+    """A run directory or configuration that cannot be used."""
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Source x observation x net x method x protocol x seed."""
+
+    source: Positional[str]  # scenes, voc2012, coco2014, nuswide, cub, or a label table's path; NAME:PATH also says where
+    method: Annotated[str, "the method; `tacit methods` lists them"] = "an"
+    observe: str = "single-positive"  # how labels are hidden; `tacit observe --list` lists the models
+    protocol: Literal["linear", "finetune", "linear_init"] = "linear"
+    data: str | None = None  # folder of the source's files, unless SOURCE says it after a colon
+    features: str | None = None  # cached or brought features (npz, npy, or a folder made by `tacit features`)
+    backbone: str = "auto"  # a timm name, or small (the built-in network); auto: small for scenes
+    weights: str = "hub"  # hub, none, a .safetensors or .pth file, or package:NAME
+    weights_by_order: bool = False  # match a weight file's tensors by order instead of by name
+    image_size: int | None = None  # side of the square that images are resized to; the published protocol says 448
+    seed: int = 0  # training: initial weights, order, augmentation
+    observe_seed: int | None = None  # which labels are hidden; unset: the published seed of the observation
+    split_seed: int = 1200  # which training images are held out for validation
+    val: float = 0.2  # share of the training pool held out; 0 trains on every row and reports the last epoch
+    select: Literal["observed", "clean", "last"] = "observed"  # labels that choose the epoch; clean is an oracle
+    also_select: tuple[Literal["observed", "clean", "last"], ...] = ()  # further rules, reported beside the chosen one
+    search: str = ""  # try budgets and keep the best on validation: published, or "batch_size=8,16 lr=1e-3,1e-4"
+    train_scores: Literal["auto", "epoch", "end", "accumulated"] = "auto"  # label recovery; auto: each epoch if linear
+    device: str = "auto"  # auto, cpu, cuda, cuda:1
+    precision: Literal["fp32", "bf16"] = "fp32"  # bf16: mixed precision
+    workers: int = 0  # processes that decode images which do not fit into memory
+    threads: int = 0  # threads of the arithmetic on a CPU; 0 leaves it to torch
+    tracker: tuple[str, ...] = ()  # tensorboard, wandb or mlflow (extras)
+    recipe: str | None = None  # which published cell this is, e.g. voc2012/role_linear
+    method_options: dict[str, Any] = field(default_factory=dict)
+    source_options: dict[str, Any] = field(default_factory=dict)
+    budget: dict[str, Any] = field(default_factory=dict)
+    published: dict[str, Any] = field(default_factory=dict)  # the number of the paper, where a recipe names one
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.val < 1:
+            raise RunError(f"--val is a share of the training images in [0, 1), not {self.val}")
+        if self.search and self.select == "last":
+            raise RunError("a search chooses on validation: it does not go with --select last or --val 0")
+
+    @property
+    def selection(self) -> Literal["observed", "clean", "last"]:
+        return "last" if self.val == 0 else self.select
+
+
+# Settings that say where and how a run is computed, not what is computed.
+MACHINE = {"data", "features", "device", "workers", "threads", "tracker", "weights"}
+
+
+def to_toml(config: RunConfig) -> str:
+    """Plain keys first, then tables; unset values are left out."""
+    values = asdict(config)
+    plain = {k: v for k, v in values.items() if not isinstance(v, dict) and v is not None}
+    lines = [f"{key} = {_toml_value(value)}" for key, value in plain.items()]
+    for name, table in values.items():
+        if isinstance(table, dict) and table:
+            lines += ["", f"[{name}]", *(f"{k} = {_toml_value(v)}" for k, v in table.items() if v is not None)]
+    return "\n".join(lines) + "\n"
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else str(value)
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml_value, value)) + "]"
+    return json.dumps(str(value), ensure_ascii=False)
+
+
+def from_toml(text: str, where: str) -> RunConfig:
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RunError(f"{where} is not TOML: {error}") from error
+    known = {f.name for f in fields(RunConfig)}
+    if unknown := sorted(set(values) - known):
+        raise RunError(f"{where}: unknown settings {', '.join(unknown)}")
+    lists = {k: tuple(v) for k, v in values.items() if isinstance(v, list)}
+    return RunConfig(**(values | lists))
+
+
+class RunDirectory:
+    """Files of one run. Everything but `metrics.jsonl`, which grows by lines, is written whole or not at all."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config_file, self.metrics_file = path / "config.toml", path / "metrics.jsonl"
+        self.result_file, self.labels_file = path / "result.json", path / "labels-observed.parquet"
+        self.weights_file, self.model_file = path / "model.safetensors", path / "model.json"
+        self.checkpoint_file = path / "checkpoint" / "state.safetensors"
+        self.search_file = path / "search.jsonl"
+
+    @property
+    def finished(self) -> bool:
+        return self.result_file.is_file()
+
+    @classmethod
+    def claim(cls, path: Path, config: RunConfig, *, resume: bool) -> RunDirectory:
+        """Make the directory, or enter it to resume the same run; refuse to mix two runs."""
+        here = cls(path)
+        if path.exists() and not path.is_dir():
+            raise RunError(f"{path} is a file; --out names the folder of one run")
+        if here.config_file.is_file():
+            if not resume:
+                state = "a finished run" if here.finished else "a run that was not finished"
+                raise RunError(
+                    f"{path} holds {state} already. Add --resume to go on with it, or give --out another name."
+                )
+            if different := _differences(here.config(), config):
+                raise RunError(
+                    f"{path} holds another run: {'; '.join(different)}. Resume with the same settings "
+                    f"(`tacit train --config {here.config_file} --out {path} --resume`), or give --out another name."
+                )
+            return here
+        if path.is_dir() and any(path.iterdir()):
+            raise RunError(f"{path} is not empty and holds no run. Give --out a new or empty folder.")
+        here.write(here.config_file, to_toml(config))
+        return here
+
+    def config(self) -> RunConfig:
+        return from_toml(self.config_file.read_text(), str(self.config_file))
+
+    def write(self, file: Path, text: str) -> None:
+        with atomic_write(file) as temporary:
+            temporary.write_text(text)
+
+    def write_json(self, file: Path, content: Mapping[str, Any]) -> None:
+        self.write(file, json.dumps(content, indent=1, allow_nan=False) + "\n")
+
+    def append(self, file: Path, line: Mapping[str, Any]) -> None:
+        with file.open("a") as out:
+            out.write(json.dumps(line, allow_nan=False) + "\n")
+
+    def lines(self, file: Path) -> list[dict[str, Any]]:
+        """JSON lines; a last line cut off by a crash is dropped."""
+        if not file.is_file():
+            return []
+        out: list[dict[str, Any]] = []
+        rows = file.read_text().splitlines()
+        for number, row in enumerate(rows, 1):
+            try:
+                out.append(json.loads(row))
+            except json.JSONDecodeError as error:
+                if number < len(rows):
+                    raise RunError(f"{file}, line {number} is not JSON: {error}") from error
+        return out
+
+    def rewrite_lines(self, file: Path, lines: list[dict[str, Any]]) -> None:
+        self.write(file, "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines))
+
+
+def _differences(old: RunConfig, new: RunConfig) -> list[str]:
+    """Settings that make it another run; where and how it is computed may change."""
+    a, b = asdict(old), asdict(new)
+    return [f"{key} was {a[key]!r}, now {b[key]!r}" for key in a if key not in MACHINE and a[key] != b[key]]

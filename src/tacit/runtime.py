@@ -1,0 +1,92 @@
+"""Where the arithmetic happens: device, precision, processes (Accelerate underneath)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .errors import UserError
+
+
+class Runtime:
+    """One process's view of the machine. Build it once per command."""
+
+    def __init__(
+        self,
+        device: str = "auto",
+        precision: str = "fp32",
+        *,
+        trackers: tuple[str, ...] = (),
+        project: Path | None = None,
+    ) -> None:
+        if device.startswith("cuda") and not torch.cuda.is_available():
+            raise UserError(
+                f"--device {device}: no CUDA device is available here. Use --device cpu (or auto), or start on a machine "
+                "with a GPU and a CUDA build of torch."
+            )
+        # Bit-exact resumption needs deterministic kernels; cuBLAS reads this before its first call.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        from accelerate import Accelerator
+
+        self.accelerator = Accelerator(
+            cpu=device == "cpu",
+            mixed_precision="bf16" if precision == "bf16" else "no",
+            log_with=_check_trackers(trackers) or None,
+            project_dir=str(project) if project else None,
+        )
+        self.device = torch.device(device) if ":" in device else self.accelerator.device
+        self.precision = precision
+        self.rank, self.world = self.accelerator.process_index, self.accelerator.num_processes
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.backends.cudnn.benchmark = False
+
+    @property
+    def is_main(self) -> bool:
+        return self.rank == 0
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        if self.precision != "bf16":
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=torch.bfloat16)
+
+    def wrap(self, method: nn.Module) -> Callable[..., dict[str, Tensor]]:
+        """The method as the loop calls it: itself, or behind DDP when there are several processes."""
+        if self.world == 1:
+            return method
+        prepared: nn.Module = self.accelerator.prepare_model(method)
+        return prepared
+
+    def share(self, total: int) -> range:
+        """This process's contiguous share of `total` rows."""
+        start = self.rank * total // self.world
+        return range(start, (self.rank + 1) * total // self.world)
+
+    def gather(self, rows: Tensor, total: int) -> Tensor:
+        """Every process's `share` of `total` rows, put together again."""
+        if self.world == 1:
+            return rows
+        padded = self.accelerator.pad_across_processes(rows, dim=0)
+        every = self.accelerator.gather(padded).chunk(self.world)
+        cuts = [rank * total // self.world for rank in range(self.world + 1)]
+        return torch.cat([part[: cuts[i + 1] - cuts[i]] for i, part in enumerate(every)])
+
+    def wait(self) -> None:
+        if self.world > 1:
+            self.accelerator.wait_for_everyone()
+
+
+def _check_trackers(names: tuple[str, ...]) -> list[str]:
+    from importlib.util import find_spec
+
+    for name in names:
+        if name not in ("tensorboard", "wandb", "mlflow"):
+            raise UserError(f"--tracker {name}: unknown. Trackers: tensorboard, wandb, mlflow.")
+        if find_spec(name) is None:
+            raise UserError(f"--tracker {name}: not installed. Install it with: pip install 'tacit-labels[{name}]'")
+    return list(names)
