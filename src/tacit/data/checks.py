@@ -29,7 +29,7 @@ Progress = Callable[[int, int], None]
 
 MAX_PIXELS = 100_000_000
 """Largest image accepted: 100 megapixels are 300 MB once decoded, and far above any camera's photo."""
-SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".jfif"})
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".jfif")
 """File names that promise an image; used only to find images no table mentions."""
 
 _TOO_LARGE = "images larger than 100 megapixels"

@@ -1,0 +1,158 @@
+"""The COCO reader: published row and column order by hand, and the real mini set where it is."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tacit.data.coco import load
+from tacit.data.source import SourceError, load_source
+
+CATEGORIES = [{"id": 7, "name": "train"}, {"id": 1, "name": "person"}, {"id": 90, "name": "toothbrush"}]
+
+
+def note(image: int, category: int, area: float | None = None, **more: Any) -> dict[str, Any]:
+    known = {} if area is None else {"area": area}
+    outline = {"counts": "Pl[0\\\\]1e", "size": [2, 2]} if more.get("iscrowd") else [[1.5, 2, 3e0], []]
+    return {"segmentation": outline, "image_id": image, "category_id": category, "bbox": [0, 0, 4, 5], **known, **more}
+
+
+NOTES = [
+    note(9, 1, 10.0), note(9, 1, 30.0), note(9, 7, 5.0), note(100012, 90), note(25, 1, 2.0, iscrowd=1),
+]  # fmt: skip
+
+
+def instances(path: Path, images: list[int], notes: list[dict[str, Any]], categories: Any = CATEGORIES) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    entries = [{"id": i, "file_name": f"{i:012d}.jpg"} for i in images]
+    path.write_text(json.dumps({"images": entries, "annotations": notes, "categories": categories}))
+    return path
+
+
+def coco(folder: Path, year: str = "2017") -> Path:
+    for part, images in (("train", [9, 3, 25, 100012]), ("val", [42])):
+        notes = NOTES if part == "train" else [note(42, 7)]
+        instances(folder / "annotations" / f"instances_{part}{year}.json", images, notes)
+        (folder / f"{part}{year}").mkdir()
+        for image in images:
+            (folder / f"{part}{year}" / f"{image:012d}.jpg").touch()
+    return folder
+
+
+def test_rows_follow_the_decimal_string_of_the_id(tmp_path: Path) -> None:
+    source = load(coco(tmp_path), "2017")
+    train = source.splits["train"]
+    assert [int(name[:-4]) for name in train.images] == [100012, 25, 9]
+    assert source.classes == ("train", "person", "toothbrush")
+    assert train.labels.dense().tolist() == [[-1, -1, 1], [-1, 1, -1], [1, 1, -1]]
+    assert train.areas is not None
+    assert train.areas.tolist() == [[0, 0, 20], [0, 2, 0], [5, 30, 0]]
+    assert [p.where for p in source.problems] == [("000000000003.jpg",)]
+    assert train.files is not None
+    assert train.files[0] == tmp_path / "train2017" / "000000100012.jpg"
+
+
+def test_all_rows_in_file_order_and_classes_by_id(tmp_path: Path) -> None:
+    source = load(coco(tmp_path), "2017", rows="all", columns="id")
+    train = source.splits["train"]
+    assert [int(name[:-4]) for name in train.images] == [9, 3, 25, 100012]
+    assert source.classes == ("person", "train", "toothbrush")
+    assert train.labels.dense().tolist() == [[1, 1, -1], [-1, -1, -1], [1, -1, -1], [-1, -1, 1]]
+
+
+def test_the_only_year_found_is_taken_and_images_may_lie_deeper(tmp_path: Path) -> None:
+    coco(tmp_path, "2014")
+    (tmp_path / "images").mkdir()
+    for part in ("train2014", "val2014"):
+        (tmp_path / part).rename(tmp_path / "images" / part)
+    files = load_source(f"coco:{tmp_path}").splits["train"].files
+    assert files is not None
+    assert files[0].parent == tmp_path / "images" / "train2014"
+    with pytest.raises(SourceError, match=r"instances_train2017\.json"):
+        load(tmp_path, "2017")
+    coco(tmp_path, "2017")
+    with pytest.raises(SourceError, match="say coco2014 or coco2017.*2014 and 2017"):
+        load(tmp_path, "")
+
+
+def test_a_pair_of_files_of_ones_own(tmp_path: Path) -> None:
+    """Classes in another order are matched by name."""
+    instances(tmp_path / "mine.json", [1, 2], [note(1, 1), note(2, 7)])
+    instances(tmp_path / "held_out.json", [1], [note(1, 90)], CATEGORIES[::-1])
+    for folder, images in (("a", (1, 2)), ("b", (1,))):
+        (tmp_path / folder).mkdir()
+        for image in images:
+            (tmp_path / folder / f"{image:012d}.jpg").touch()
+    given = {"train_json": Path("mine.json"), "test_json": Path("held_out.json")}
+    source = load(tmp_path, "", train_images=Path("a"), test_images=Path("b"), **given)
+    assert source.splits["train"].labels.dense().tolist() == [[-1, 1, -1], [1, -1, -1]]
+    assert source.splits["test"].labels.dense().tolist() == [[-1, -1, 1]]
+    assert source.problems == ()
+    with pytest.raises(SourceError, match="both --train-json and --test-json"):
+        load(tmp_path, "", train_json=Path("mine.json"))
+
+
+def test_annotations_of_unlisted_images_and_categories_are_named(tmp_path: Path) -> None:
+    coco(tmp_path)
+    instances(
+        tmp_path / "annotations" / "instances_train2017.json", [9], [note(9, 1), note(9, 55), note(8, 1), note(8, 7)]
+    )
+    source = load(tmp_path, "2017")
+    assert [(p.what.split(": ")[1], p.where) for p in source.problems] == [
+        ("annotations of an unlisted image, ignored", ("image 8",)),
+        ("annotations of an unlisted category, ignored", ("category 55",)),
+    ]
+    assert source.splits["train"].labels.dense().tolist() == [[-1, 1, -1]]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"images": [', "cannot be read as JSON"),
+        ('{"images": [], "annotations": []}', "no COCO instances file"),
+        ("[]", "no COCO instances file"),
+        ('{"images": [{"id": 1}], "annotations": [], "categories": []}', "lacks.*file_name"),
+        ('{"images": [], "annotations": [], "categories": []}', "lists no images"),
+    ],
+)
+def test_what_is_no_instances_file(tmp_path: Path, content: str, message: str) -> None:
+    coco(tmp_path)
+    (tmp_path / "annotations" / "instances_val2017.json").write_text(content)
+    with pytest.raises(SourceError, match=message):
+        load(tmp_path, "2017")
+
+
+def test_other_classes_in_the_test_file_are_refused(tmp_path: Path) -> None:
+    coco(tmp_path)
+    instances(tmp_path / "annotations" / "instances_val2017.json", [42], [note(42, 7)], CATEGORIES[:2])
+    with pytest.raises(SourceError, match="1 stand in only one of them: toothbrush"):
+        load(tmp_path, "2017")
+
+
+def test_repeated_ids_are_refused(tmp_path: Path) -> None:
+    coco(tmp_path)
+    instances(tmp_path / "annotations" / "instances_train2017.json", [9, 9], NOTES)
+    with pytest.raises(SourceError, match="the same image id more than once"):
+        load(tmp_path, "2017")
+
+
+def test_the_real_mini_set_against_a_plain_count(shared_data: Path) -> None:
+    source = load(shared_data / "coco_mini", "2017")
+    for split, part in (("train", "train"), ("test", "val")):
+        content = json.loads((shared_data / "coco_mini" / "annotations" / f"instances_{part}2017.json").read_text())
+        name_of = {category["id"]: category["name"] for category in content["categories"]}
+        shown = {(a["image_id"], name_of[a["category_id"]]) for a in content["annotations"]}
+        per_class = Counter(name for _, name in shown)
+        read = source.splits[split]
+        assert dict(zip(source.classes, read.labels.counts().present.tolist(), strict=True)) == {
+            name: per_class[name] for name in name_of.values()
+        }
+        ids = [str(int(Path(image).stem)) for image in read.images]
+        assert ids == sorted({str(image) for image, _ in shown})
+        assert read.areas is not None
+        assert ((read.areas > 0) == (read.labels.dense() == 1)).all()
+    official = np.load(shared_data / "coco2014_image_labels.npz")["classes"].tolist()
+    assert list(source.classes) == official
