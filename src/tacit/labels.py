@@ -7,6 +7,8 @@ Rows always come out dense. A Labels is frozen: nothing in the house ever writes
 from __future__ import annotations
 
 import hashlib
+import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -109,14 +111,14 @@ class Labels:
         names = _class_names(classes)
         if matrix.ndim != 2 or matrix.shape[1] != len(names):
             raise LabelError(f"a label matrix of shape {matrix.shape} does not fit {len(names)} classes")
-        small = np.array(matrix, np.int8, copy=True)
-        if not (small == matrix).all() or (np.abs(small) > 1).any():
-            strange = sorted({float(x) for x in np.unique(matrix) if x not in (-1, 0, 1)})[:5]
+        allowed = (matrix == PRESENT) | (matrix == UNKNOWN) | (matrix == ABSENT)
+        if not allowed.all():
+            strange = ", ".join(str(x) for x in np.unique(matrix[~allowed])[:5])
             raise LabelError(
                 f"labels are 1 (present), 0 (unknown) or -1 (absent); found {strange}. "
                 "Soft targets belong into a method's buffers, never into Labels."
             )
-        return cls(names, _Dense(_frozen(small)))
+        return cls(names, _Dense(_frozen(np.array(matrix, np.int8))))
 
     @classmethod
     def from_cells(
@@ -124,27 +126,14 @@ class Labels:
     ) -> Labels:
         """Known cells as triples; repeating a cell is fine, contradicting it is refused."""
         names = _class_names(classes)
-        row, column = np.asarray(rows, np.int64), np.asarray(columns, np.int64)
-        state = np.asarray(states).astype(np.int8)
-        if not (len(row) == len(column) == len(state)):
-            raise LabelError(f"{len(row)} rows, {len(column)} columns and {len(state)} states do not pair up")
+        row, column, given = np.asarray(rows, np.int64), np.asarray(columns, np.int64), np.asarray(states)
+        if not (len(row) == len(column) == len(given)):
+            raise LabelError(f"{len(row)} rows, {len(column)} columns and {len(given)} states do not pair up")
         if len(row) and (row.min() < 0 or row.max() >= length or column.min() < 0 or column.max() >= len(names)):
             raise LabelError(f"a known cell lies outside {length} images x {len(names)} classes")
-        if not np.isin(state, (PRESENT, ABSENT)).all():
+        if not ((given == PRESENT) | (given == ABSENT)).all():
             raise LabelError("known cells are 1 (present) or -1 (absent); leave unknown cells out")
-        key = row * len(names) + column
-        if len(key) > 1 and (np.diff(key) <= 0).any():
-            order = np.argsort(key, kind="stable")
-            key, row, column, state = key[order], row[order], column[order], state[order]
-            same = np.concatenate([[False], key[1:] == key[:-1]])
-            clash = same & np.concatenate([[False], state[1:] != state[:-1]])
-            if clash.any():
-                at = int(np.flatnonzero(clash)[0])
-                raise LabelError(
-                    f"image {row[at]}: class '{names[column[at]]}' is both present and absent "
-                    f"({int(clash.sum())} such cells); keep one of the two"
-                )
-            row, column, state = row[~same], column[~same], state[~same]
+        row, column, state = _row_major(names, row, column, given.astype(np.int8))
         starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=length))]).astype(np.int64)
         narrow = np.min_scalar_type(max(len(names) - 1, 0))
         return cls(names, _Sparse(_frozen(starts), _frozen(column.astype(narrow)), _frozen(state.copy()), len(names)))
@@ -169,13 +158,7 @@ class Labels:
         """Dense states [B, C] of the chosen rows; a copy, safe to change."""
         if isinstance(index, slice):
             index = np.arange(*index.indices(len(self)))
-        chosen = np.asarray(index)
-        if chosen.dtype == bool:
-            chosen = np.flatnonzero(chosen)
-        chosen = chosen.astype(np.int64)
-        if len(chosen) and (chosen.min() < 0 or chosen.max() >= len(self)):
-            raise IndexError(f"row {chosen.min() if chosen.min() < 0 else chosen.max()} of {len(self)} labelled images")
-        return self._store.rows(chosen)
+        return self._store.rows(self._positions(index))
 
     def dense(self) -> States:
         """All states [N, C]; read-only where they are stored dense."""
@@ -187,10 +170,19 @@ class Labels:
 
     def take(self, index: ArrayLike) -> Labels:
         """The chosen rows, in that order, in the same storage."""
+        return Labels(self.classes, self._store.take(self._positions(index)))
+
+    def _positions(self, index: ArrayLike) -> NDArray[np.int64]:
+        """Row numbers of an index or a mask; nothing counts from the end."""
         chosen = np.asarray(index)
         if chosen.dtype == bool:
+            if chosen.shape != (len(self),):
+                raise IndexError(f"a mask of shape {chosen.shape} for {len(self)} labelled images")
             chosen = np.flatnonzero(chosen)
-        return Labels(self.classes, self._store.take(chosen.astype(np.int64)))
+        chosen = chosen.astype(np.int64)
+        if len(chosen) and (chosen.min() < 0 or chosen.max() >= len(self)):
+            raise IndexError(f"row {chosen.min() if chosen.min() < 0 else chosen.max()} of {len(self)} labelled images")
+        return chosen
 
     def to_sparse(self) -> Labels:
         return self if self.is_sparse else Labels.from_cells(len(self), self.classes, *self.cells())
@@ -204,7 +196,7 @@ class Labels:
     def fingerprint(self) -> str:
         """sha256 over the class names, their order, and every known state; the same for both storages."""
         digest = hashlib.sha256()
-        digest.update("\x00".join(self.classes).encode())
+        digest.update(json.dumps(self.classes).encode())
         rows, columns, states = self.cells()
         digest.update(np.array(self.shape, "<i8").tobytes())
         digest.update((rows * max(len(self.classes), 1) + columns).astype("<i8").tobytes())
@@ -230,9 +222,29 @@ class Labels:
 def _class_names(classes: Sequence[str]) -> tuple[str, ...]:
     names = tuple(str(name) for name in classes)
     if len(set(names)) != len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})[:5]
+        twice = [name for name, count in Counter(names).items() if count > 1][:5]
         raise LabelError(f"class names must be unique; listed more than once: {', '.join(twice)}")
     return names
+
+
+def _row_major(
+    names: tuple[str, ...], row: NDArray[np.int64], column: NDArray[np.int64], state: States
+) -> tuple[NDArray[np.int64], NDArray[np.int64], States]:
+    """Cells in order, each once; a cell that is both present and absent is refused."""
+    key = row * len(names) + column
+    if not (np.diff(key) <= 0).any():
+        return row, column, state
+    order = np.argsort(key, kind="stable")
+    key, row, column, state = key[order], row[order], column[order], state[order]
+    again = np.diff(key, prepend=-1) == 0
+    clash = again & (np.diff(state, prepend=state[:1]) != 0)
+    if clash.any():
+        at = int(np.flatnonzero(clash)[0])
+        raise LabelError(
+            f"image {row[at]}: class '{names[column[at]]}' is both present and absent "
+            f"({int(clash.sum())} such cells); keep one of the two"
+        )
+    return row[~again], column[~again], state[~again]
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
