@@ -11,11 +11,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from .data.batches import FeatureInputs, ImageInputs, Inputs
+from .data.feature_set import FeatureSet, open_features
+from .data.features import every_image, extract, import_features
 from .data.images import PixelStore
 from .data.source import Source, Split, load_source
 from .data.splits import hold_out
@@ -165,17 +165,25 @@ def _store(key: _Key, size: int, workers: int, interpolation: Any, progress: Rep
 
 
 def _feature_inputs(bench: Bench, runtime: Runtime, progress: Report | None) -> dict[str, Inputs]:
-    from .data.features import features_for
-
     config = bench.config
-    rows: dict[str, NDArray[np.float16]] = {}
-    for name, split in bench.splits.items():
-        rows[name] = features_for(config, split, runtime, progress)
-    return {name: FeatureInputs(table, runtime.device) for name, table in rows.items()}
+    found = _brought(config.features) if config.features else _extracted(bench, runtime, progress)
+    return {
+        name: FeatureInputs(found.for_images(split.images), runtime.device) for name, split in bench.splits.items()
+    }
 
 
-def stage_kinds(budgets: tuple[Stage, ...]) -> set[str]:
-    return {stage.inputs for stage in budgets}
+@lru_cache(maxsize=2)
+def _brought(path: str) -> FeatureSet:
+    """Features named on the command line: a folder of ours, or a file from elsewhere (names may lack folder, suffix)."""
+    where = Path(path)
+    return open_features(where) if where.is_dir() else import_features(where, match="stem")
+
+
+def _extracted(bench: Bench, runtime: Runtime, progress: Report | None) -> FeatureSet:
+    """Features of every image of the source by the configured backbone: computed once, then read from the cache."""
+    backbone = fresh_backbone(bench.config).to(runtime.device)
+    told = (lambda done, of, left: progress(done, of)) if progress else None
+    return extract(every_image(bench.source), backbone, workers=bench.config.workers, progress=told)
 
 
 def check_fit(config: RunConfig, budgets: tuple[Stage, ...]) -> None:

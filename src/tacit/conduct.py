@@ -267,7 +267,7 @@ def _write_model(directory: RunDirectory, bench: Bench, method: Method, stage: S
 
 def _write_scores(directory: RunDirectory, name: str, bench: Bench, told: Scores) -> None:
     split = bench.splits[name]
-    arrays = {"images": np.array(split.images), "scores": told, "truth": split.labels.dense()}
+    arrays: dict[str, Any] = {"images": np.array(split.images), "scores": told, "truth": split.labels.dense()}
     if name == "train":
         arrays["observed"] = bench.observed.dense()
     with atomic_write(directory.path / f"scores-{name}.npz") as temporary, temporary.open("wb") as file:
@@ -278,7 +278,7 @@ def _write_examples(directory: RunDirectory, test: Inputs) -> None:
     """Thumbnails of some test images, evenly spread, for the report's grid."""
     if not isinstance(test, ImageInputs):
         return
-    from .data.images import resize
+    from .data.decode import resize
 
     rows = np.linspace(0, len(test) - 1, min(EXAMPLES, len(test))).round().astype(np.int64)
     pixels = test.store.rows(rows)

@@ -50,8 +50,9 @@ class RowAdam:
     @torch.no_grad()
     def settle(self, chunk: int = 512) -> None:
         """Bring every row up to date."""
-        for rows in torch.arange(len(self.last), device=self.last.device).split(chunk):
-            self._catch_up(rows)
+        for start in range(0, len(self.last), chunk):
+            stop = min(start + chunk, len(self.last))
+            self._catch_up(torch.arange(start, stop, device=self.last.device))
 
     def _catch_up(self, rows: Tensor) -> None:
         last = self.last.index_select(0, rows)

@@ -98,7 +98,9 @@ def write_result(directory: RunDirectory, bench: Bench, content: dict[str, Any])
         },
         **content,
         "fingerprint": hashlib.sha256(json.dumps(content["protocol"], sort_keys=True).encode()).hexdigest(),
-        "published": config.published or None,
+        "published": None
+        if config.published is None
+        else {"value": config.published, "metric": "mAP", "split": "test", "where": config.published_where or ""},
     }
     result["selected"] |= {"metric": "mAP", "labels": config.selection, "unknown": rule}
     directory.write_json(directory.result_file, result)

@@ -48,10 +48,11 @@ class RunConfig:
     threads: int = 0  # threads of the arithmetic on a CPU; 0 leaves it to torch
     tracker: tuple[str, ...] = ()  # tensorboard, wandb or mlflow (extras)
     recipe: str | None = None  # which published cell this is, e.g. voc2012/role_linear
+    published: float | None = None  # test mAP in percent that the recipe's paper prints for this cell
+    published_where: str | None = None  # paper and table
     method_options: dict[str, Any] = field(default_factory=dict)
     source_options: dict[str, Any] = field(default_factory=dict)
     budget: dict[str, Any] = field(default_factory=dict)
-    published: dict[str, Any] = field(default_factory=dict)  # the number of the paper, where a recipe names one
 
     def __post_init__(self) -> None:
         if not 0 <= self.val < 1:

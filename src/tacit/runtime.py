@@ -48,7 +48,7 @@ class Runtime:
 
     @property
     def is_main(self) -> bool:
-        return self.rank == 0
+        return bool(self.rank == 0)
 
     def autocast(self) -> AbstractContextManager[Any]:
         if self.precision != "bf16":

@@ -108,7 +108,7 @@ class CapturedStep:
 
     def _on_side_stream(self, index: Tensor) -> Tensor:
         """Capture needs its warm-up on a stream of its own (CUDA graphs' rule)."""
-        side = torch.cuda.Stream()
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             out = self._run(index)
