@@ -14,8 +14,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import Progress, TaskID
 
+PIPE_WIDTH = 240
 _quiet = False
 
 
@@ -54,6 +56,13 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Se
         print("\n".join(_plain_table(columns, cells, right)))
 
 
+def rich_stdout() -> Console:
+    """Rich's console on stdout; wide enough to cut nothing where stdout is a file or a pipe."""
+    from rich.console import Console
+
+    return Console() if sys.stdout.isatty() else Console(width=PIPE_WIDTH)
+
+
 def _text(cell: object) -> str:
     if cell is None:
         return "–"
@@ -62,7 +71,6 @@ def _text(cell: object) -> str:
 
 def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str]) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -71,7 +79,7 @@ def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Se
         drawn.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
         drawn.add_row(*map(Text, row))
-    Console().print(drawn)
+    rich_stdout().print(drawn)
 
 
 def _plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str]) -> list[str]:
@@ -95,19 +103,28 @@ class Bar:
         self.done = 0
         self.note = ""
         self._started = time.monotonic()
+        self._first: tuple[int, float] | None = None
         self._drawn: tuple[Progress, TaskID] | None = None
 
     def advance(self, count: int = 1, note: str = "") -> None:
         """`count` more are done; `note` is shown behind the bar (loss terms, a file's name)."""
         self.to(self.done + count, note=note)
 
-    def to(self, done: int, total: int | None = None, note: str = "") -> None:
-        """`done` in all; a total that was not known before may be given now."""
-        self.done, self.note = done, note or self.note
+    def to(self, done: int, total: int | None = None, note: str = "", left: float | None = None) -> None:
+        """`done` in all; a total that was not known before may be given now, and better knowledge of the seconds left.
+
+        The estimate counts from the first report, so that work found already done does not flatter it.
+        """
+        now = time.monotonic()
         self.total = self.total if total is None else total
+        if left is None and self._first and self.total is not None and done > self._first[0]:
+            left = (now - self._first[1]) / (done - self._first[0]) * (self.total - done)
+        self._first = self._first or (done, now)
+        self.done, self.note = done, note or self.note
         if self._drawn:
             drawing, task = self._drawn
-            drawing.update(task, completed=done, total=self.total, note=self.note)
+            text = "" if left is None else f"{duration(left)} left"
+            drawing.update(task, completed=done, total=self.total, note=self.note, left=text)
 
     def summary(self) -> str:
         """The line that stays where no bar can be drawn."""
@@ -117,12 +134,12 @@ class Bar:
     @contextmanager
     def _draw(self) -> Iterator[None]:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
         names = [TextColumn("{task.description}", markup=False), BarColumn(bar_width=30), MofNCompleteColumn()]
-        ends = [TimeRemainingColumn(compact=True), TextColumn("{task.fields[note]}", markup=False)]
+        ends = [TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in ("left", "note")]
         with Progress(*names, *ends, console=Console(stderr=True)) as drawing:
-            self._drawn = drawing, drawing.add_task(self.name, total=self.total, note="")
+            self._drawn = drawing, drawing.add_task(self.name, total=self.total, note="", left="")
             try:
                 yield
             finally:
@@ -138,7 +155,8 @@ def progress(name: str, total: int | None = None, unit: str = "images") -> Itera
             yield bar
         return
     yield bar
-    notice(bar.summary())
+    if bar.done:
+        notice(bar.summary())
 
 
 def duration(seconds: float) -> str:

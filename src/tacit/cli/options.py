@@ -26,6 +26,7 @@ from .words import Scan, expand_hyphens, scan, shorten
 Config = TypeVar("Config")
 Origin = Literal["default", "recipe", "command line"]
 Resolver = Callable[[Mapping[str, Any]], Group | None]
+Groups = Mapping[str, Resolver | Group]  # annotate a dict of both with it
 _RESERVED = ("--help", "--quiet", "--debug", "--config")
 _CONFIG = Flag("config", Path | None, None, "a recipe, or a run's config.toml; flags win over it", spelled="--config")
 
@@ -85,7 +86,7 @@ def parse(
     config_type: type[Config],
     argv: Sequence[str],
     *,
-    groups: Mapping[str, Resolver | Group] | None = None,
+    groups: Groups | None = None,
     about: str = "",
     recipes: bool = True,
 ) -> Parsed[Config]:
@@ -148,7 +149,7 @@ def _spell(flags: Iterable[Flag], taken: set[str]) -> list[Flag]:
 
 
 def _with_groups(
-    makers: Mapping[str, Resolver | Group], common: list[Flag], words: list[str]
+    makers: Groups, common: list[Flag], words: list[str]
 ) -> tuple[list[Flag], dict[str, Group]]:
     """All flags, and the groups that apply. What one group takes helps to read the words for the next."""
     flags, resolved = list(common), {}
