@@ -74,7 +74,7 @@ def test_the_only_year_found_is_taken_and_images_may_lie_deeper(tmp_path: Path) 
     with pytest.raises(SourceError, match=r"instances_train2017\.json"):
         load(tmp_path, "2017")
     coco(tmp_path, "2017")
-    with pytest.raises(SourceError, match="say coco2014 or coco2017.*2014 and 2017"):
+    with pytest.raises(SourceError, match=r"say coco2014 or coco2017.*2014 and 2017"):
         load(tmp_path, "")
 
 

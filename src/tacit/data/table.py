@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -63,19 +64,19 @@ def load(
     files = [Path(os.path.normpath(folder / name)) for name in table.images]
     problems = _check_folder(path, folder, table.images, files, missing)
     unique, again = first_rows([str(file) for file in files], path.name)
-    rows, notes = _split_rows(path, table, unique, test_share, split_seed)
-    every = Split(table.images, table.labels, tuple(files))
-    splits = {name: every.take(index) for name, index in rows.items()}
-    source = Source(path.stem, table.labels.classes, splits, tuple(problems + again), notes)
-    return settle(source, missing=missing, check=check)
+    every = Split(table.images, table.labels, tuple(files)).take(unique)
+    found = Source(path.stem, table.labels.classes, {path.name: every}, tuple(problems + again))
+    settled = settle(found, missing=missing, check=check)
+    usable = settled.splits[path.name]
+    rows, notes = _split_rows(path, table, usable.images, test_share, split_seed)
+    splits = {name: usable.take(index) for name, index in rows.items()}
+    return replace(settled, splits=splits, notes=notes)
 
 
 def _check_folder(
     path: Path, folder: Path, names: Sequence[str], files: Sequence[Path], missing: Missing
 ) -> list[Problem]:
     """Stop where the folder cannot be the right one; otherwise name the images in it that no row mentions."""
-    if not names:
-        raise SourceError(f"{path} lists no image: it has a header but no rows.")
     if missing == "keep":
         return []
     if not folder.is_dir():
@@ -119,34 +120,36 @@ def _explain(path: Path, folder: Path, name: str, files: Sequence[Path]) -> str:
 
 
 def _split_rows(
-    path: Path, table: LabelTable, rows: NDArray[np.int64], test_share: float, seed: int
+    path: Path, table: LabelTable, usable: Sequence[str], test_share: float, seed: int
 ) -> tuple[dict[str, NDArray[np.int64]], dict[str, str]]:
-    """Rows of each split: as the table says, with a test split drawn where it names none."""
-    if table.split is None:
-        found = {"train": rows}
-    else:
-        said = np.array([name.strip().lower() for name in table.split])
-        _need_known_splits(path, table, said)
-        found = {name: rows[said[rows] == name] for name in _SPLITS if (said[rows] == name).any()}
-    if "train" not in found:
-        raise SourceError(f"{path}: no row belongs to split 'train', so there is nothing to learn from.")
+    """Which of the usable images belong to each split: as the table says, a test split drawn where it names none."""
+    found = {"train": np.arange(len(usable))} if table.split is None else _declared(path, table, usable)
     if "test" in found:
         return found, {"splits": "column 'split'"}
     train = found["train"]
-    chosen = _draw([table.images[i] for i in train.tolist()], test_share, seed)
+    chosen = _draw([usable[i] for i in train.tolist()], test_share, seed)
     found |= {"train": train[~chosen], "test": train[chosen]}
     note = f"drawn: {int(chosen.sum())} of {len(train)} images (share {test_share:g}, seed {seed})"
     return found, {"splits": "column 'split'" if table.split else "drawn", "test split": note}
 
 
-def _need_known_splits(path: Path, table: LabelTable, said: NDArray[np.str_]) -> None:
-    strange = np.flatnonzero(~np.isin(said, _SPLITS))
-    if len(strange):
-        row = int(strange[0])
+def _declared(path: Path, table: LabelTable, usable: Sequence[str]) -> dict[str, NDArray[np.int64]]:
+    """Splits as the column says; one that names images of which none can be used stops the run, it is never redrawn."""
+    said = {image: name.strip().lower() for image, name in zip(table.images, table.split or (), strict=True)}
+    strange = [image for image, name in said.items() if name not in _SPLITS]
+    if strange:
         raise SourceError(
-            f"{path}: {len(strange)} rows belong to no known split; the first is '{table.images[row]}' with "
-            f"'{said[row]}'. Use train, val or test in every row, or leave the column out."
+            f"{path}: {len(strange)} rows belong to no known split; the first is '{strange[0]}' with "
+            f"'{said[strange[0]]}'. Use train, val or test in every row, or leave the column out."
         )
+    if "train" not in said.values():
+        raise SourceError(f"{path}: no row belongs to split 'train', so there is nothing to learn from.")
+    of_usable = np.array([said[image] for image in usable])
+    found = {name: np.flatnonzero(of_usable == name) for name in _SPLITS if name in said.values()}
+    for name, rows in found.items():
+        if not len(rows):
+            raise SourceError(f"{path}: no image of split '{name}' exists and can be read.")
+    return found
 
 
 def _draw(names: Sequence[str], share: float, seed: int) -> NDArray[np.bool_]:
