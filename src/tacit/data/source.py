@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import ModuleType, NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from ..errors import UserError
 from ..labels import Labels
 
 # Modules of this room that are no sources.
-PLUMBING = {"batches", "checks", "decode", "features", "images", "source", "splits"}
+PLUMBING = {"batches", "checks", "decode", "feature_set", "features", "images", "source", "splits"}
 
 
 class SourceError(UserError):
@@ -106,4 +106,17 @@ def load_source(spec: str, root: Path | None = None, **options: Any) -> Source:
     """The source named by `spec`; `root` is where its files lie unless the spec says so after a colon."""
     name, variant, inside = parse_spec(spec)
     load: Callable[..., Source] = source_module(name).load
+    _check_options(name, load, options)
     return load(inside or root, variant, **options)
+
+
+def _check_options(source: str, load: Callable[..., Source], options: Mapping[str, Any]) -> None:
+    """Refuse what a source does not know: a misspelt reading of the labels must not pass for the default one."""
+    known = {name: hint for name, hint in get_type_hints(load).items() if name not in ("root", "variant", "return")}
+    for name, value in options.items():
+        if name not in known:
+            raise SourceError(f"source '{source}' has no option '{name}'; it has {', '.join(known) or 'none'}.")
+        hints = get_args(known[name]) if get_origin(known[name]) in (Union, UnionType) else (known[name],)
+        choices = [choice for hint in hints if get_origin(hint) is Literal for choice in get_args(hint)]
+        if choices and value not in choices and not (value is None and NoneType in hints):
+            raise SourceError(f"source '{source}': {name} is one of {', '.join(choices)}; found '{value}'.")
