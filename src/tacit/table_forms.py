@@ -186,8 +186,8 @@ def _states(raw: RawTable, name: str, images: Sequence[str]) -> States:
         return np.zeros(len(column), np.int8)
     if pa.types.is_floating(column.type):
         column = pc.if_else(pc.is_nan(column), None, column)
-    text = pc.fill_null(column.cast(pa.string()), "")
-    word = pc.index_in(pc.utf8_lower(pc.utf8_trim_whitespace(text)), value_set=pa.array(list(WORDS), pa.string()))
+    text = _as_text(raw, name, column)
+    word = pc.index_in(pc.utf8_lower(pc.utf8_trim_whitespace(text)), value_set=pa.array(list(WORDS), pa.large_string()))
     codes = pc.fill_null(word, -1).combine_chunks().to_numpy(zero_copy_only=False)
     if (codes < 0).any():
         at = int(np.flatnonzero(codes < 0)[0])
@@ -228,10 +228,15 @@ def _split(raw: RawTable) -> tuple[str, ...] | None:
 
 
 def _text(raw: RawTable, name: str) -> pa.Array:
-    column = raw.columns.column(name)
-    if pa.types.is_nested(column.type):
-        raise LabelTableError(f"{raw.path}: '{name}' must hold text, not {column.type}")
-    return pc.fill_null(column.cast(pa.large_string()), "").combine_chunks()
+    return _as_text(raw, name, raw.columns.column(name)).combine_chunks()
+
+
+def _as_text(raw: RawTable, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Numbers and truth values in their usual spelling; blank where there is nothing."""
+    try:
+        return pc.fill_null(column.cast(pa.large_string()), "")
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+        raise LabelTableError(f"{raw.path}: '{name}' must hold text or numbers, not {column.type}") from error
 
 
 def _is_text(kind: pa.DataType) -> bool:
