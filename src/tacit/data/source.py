@@ -23,6 +23,7 @@ from ..labels import Labels
 
 # Modules of this room that are no sources.
 PLUMBING = {"batches", "checks", "decode", "feature_set", "features", "images", "source", "splits"}
+PLUMBING |= {"scene_drawing", "scene_glyphs", "scene_places", "scene_shapes"}
 
 
 class SourceError(UserError):
