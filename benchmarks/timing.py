@@ -1,0 +1,61 @@
+"""What every benchmark shares: candidates measured in turn within one process, medians, and one JSON line per claim.
+
+Interleaving matters: a machine that slows down for a second slows both sides, so a ratio survives what absolute times
+do not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Ours against a named peer: `ratio` is how many times faster, `wanted` the least that was promised."""
+
+    claim: str
+    peer: str
+    ratio: float
+    wanted: float
+    error: float | None = None
+
+    def line(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def interleaved(candidates: Mapping[str, Callable[[], object]], *, rounds: int, warmup: int = 1) -> dict[str, float]:
+    """Median seconds of each candidate over `rounds`, all of them run once per round, in turn."""
+    for _ in range(warmup):
+        for run in candidates.values():
+            run()
+    seconds: dict[str, list[float]] = {name: [] for name in candidates}
+    for _ in range(rounds):
+        for name, run in candidates.items():
+            start = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - start)
+    return {name: statistics.median(times) for name, times in seconds.items()}
+
+
+def arguments(description: str, *, rounds: int) -> argparse.Namespace:
+    """The flags of every benchmark: --rounds and --json."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument(
+        "--rounds", type=int, default=rounds, help=f"measured rounds of each candidate (default {rounds})"
+    )
+    parser.add_argument("--json", type=Path, help="also append the claim's line to this file")
+    return parser.parse_args()
+
+
+def report(claim: Claim, path: Path | None) -> None:
+    """Print the claim as the last line and, if asked, append it to a file."""
+    print(claim.line())
+    if path is not None:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(claim.line() + "\n")
