@@ -228,7 +228,7 @@ def test_a_folder_called_like_a_partition_adds_no_column(tmp_path: Path) -> None
         ("image,present\na,cat\n,dog\n", "row 2: no image is named"),
         ("image,class\na,cat\n,dog\n", "row 2: no image is named"),
         ("image,present,absent\na,cat,\nb,cat|dog,elk|dog\n", r"row 2 \(image 'b'\): 'dog' is both present and absent"),
-        ("image,class,state\na,cat,1\nb,cat,1\na,cat,0\n", r"row 1 \(image 'a'\): 'cat' is both present and absent"),
+        ("image,class,state\na,cat,1\nb,cat,1\na,cat,0\n", r"row 3 \(image 'a'\): 'cat' is both present and absent"),
         ("image,class,state,split\na,cat,1,x\na,dog,1,y\n", r"row 2 \(image 'a'\): split 'y', but 'x' earlier"),
         ("image,class,state\na,,1\n", r"row 1 \(image 'a'\): a state without a class"),
         ("image,cat\na,1\nb,2\n", r"row 2 \(image 'b'\), column 'cat': '2' is no label\. Write 1"),

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from .labels import ABSENT, PRESENT, UNKNOWN, Labels
+from .labels import ABSENT, UNKNOWN, Labels
 from .table_files import Declaration, Form, LabelTableError, RawTable, Silence, read_raw, write_raw
-from .table_forms import Known, read_form, write_form
+from .table_forms import Ints, Known, States, read_form, write_form
 
 __all__ = ["Form", "LabelTable", "LabelTableError", "Silence", "read_label_table", "write_label_table"]
 
@@ -62,7 +62,6 @@ def read_label_table(
     known = read_form(raw)
     order = _class_list(raw, known, classes)
     meaning = _silence(raw, known, silence)
-    _refuse_contradictions(raw, known)
     return LabelTable(known.images, _labels(raw, known, order, meaning), known.split)
 
 
@@ -122,32 +121,32 @@ def _silence(raw: RawTable, known: Known, given: Silence | None) -> Silence:
     return meaning
 
 
-def _refuse_contradictions(raw: RawTable, known: Known) -> None:
-    keys = known.rows * len(known.names) + known.codes
-    present = known.states == PRESENT
-    if known.ordered or present.all() or not present.any():
-        return
-    clash = np.isin(keys, keys[~present]) & present
-    if clash.any():
-        at = int(np.flatnonzero(clash)[0])
-        image, name = known.images[known.rows[at]], known.names[known.codes[at]]
+def _cells(raw: RawTable, known: Known, classes: tuple[str, ...]) -> tuple[Ints, Ints, States]:
+    """Known cells as (row, column, state) in row-major order, none of them both present and absent."""
+    position = {name: i for i, name in enumerate(classes)}
+    columns = np.array([position[name] for name in known.names], np.int64)[known.codes]
+    keys = known.rows * len(classes) + columns
+    order = np.argsort(keys, kind="stable")
+    keys, states = keys[order], known.states[order]
+    clash = np.flatnonzero((np.diff(keys) == 0) & (np.diff(states) != 0))
+    if len(clash):
+        at = int(order[clash[0] + 1])
         count = len(np.unique(keys[clash]))
         raise LabelTableError(
-            f"{raw.row(int(known.where[at]), image)}: '{name}' is both present and absent "
-            f"({count} such label{'s' if count > 1 else ''} in all); keep one of the two"
+            f"{raw.row(int(known.where[at]), known.images[known.rows[at]])}: '{known.names[known.codes[at]]}' is both "
+            f"present and absent ({count} such label{'s' if count > 1 else ''} in all); keep one of the two"
         )
+    return known.rows[order], columns[order], states
 
 
 def _labels(raw: RawTable, known: Known, classes: tuple[str, ...], silence: Silence) -> Labels:
-    position = {name: i for i, name in enumerate(classes)}
-    lookup = np.array([position[name] for name in known.names], np.int64)
-    columns = lookup[known.codes] if len(known.codes) else known.codes
+    rows, columns, states = _cells(raw, known, classes)
     size = len(known.images) * len(classes)
     sparse = raw.declared.sparse
     if sparse is None:
         sparse = size > DENSE_BYTES and silence == "unknown" and len(columns) <= size * SPARSE_SHARE
     if sparse and silence == "unknown":
-        return Labels.from_cells(len(known.images), classes, known.rows, columns, known.states)
+        return Labels.from_cells(len(known.images), classes, rows, columns, states)
     try:
         matrix = np.full((len(known.images), len(classes)), ABSENT if silence == "absent" else UNKNOWN, np.int8)
     except MemoryError as error:
@@ -155,6 +154,6 @@ def _labels(raw: RawTable, known: Known, classes: tuple[str, ...], silence: Sile
             f"{raw.path}: {len(known.images)} images x {len(classes)} classes need {size / 2**30:.0f} GiB where "
             "silence means absent; declare it 'unknown', or split the table"
         ) from error
-    matrix[known.rows, columns] = known.states
+    matrix[rows, columns] = states
     labels = Labels.from_dense(matrix, classes)
     return labels.to_sparse() if sparse else labels
