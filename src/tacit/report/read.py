@@ -1,0 +1,399 @@
+"""Run directories -> typed records (docs/design.md, section 6). Broken files are named, with the line."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+import warnings
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UserError
+
+FORMAT = 1
+_MARKS = ("result.json", "config.toml", "metrics.jsonl")  # any of these makes a folder a run directory
+
+
+class ReportError(UserError):
+    """A run directory that cannot be reported on; the message says which file and what to do."""
+
+
+class SkippedRun(UserWarning):
+    """A run directory that was left out of a report."""
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """What was run, as result.json names it."""
+
+    source: str
+    method: str
+    observe: str
+    protocol: str
+    seed: int
+    observe_seed: int
+    split_seed: int
+    select: str
+    backbone: str
+    recipe: str | None
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One line of metrics.jsonl."""
+
+    stage: str
+    epoch: int
+    terms: Mapping[str, float]
+    val: Mapping[str, float]
+    train: Mapping[str, float]
+    estimates: Mapping[str, float]
+    selection: float  # NaN where the epoch was not looked at
+    seconds: float
+
+
+@dataclass(frozen=True)
+class SplitCounts:
+    """Images of a split and, per class, its true and its observed labels (empty where not recorded)."""
+
+    images: int
+    present: tuple[int, ...]
+    observed_present: tuple[int, ...]
+    observed_absent: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The epoch that was kept, and by which rule."""
+
+    epoch: int
+    stage: str
+    value: float
+    metric: str
+    labels: str
+    unknown: str
+
+
+@dataclass(frozen=True)
+class Published:
+    """A number printed elsewhere, in percent as printed there."""
+
+    value: float
+    metric: str
+    split: str
+    where: str
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Probabilities and labels of one split; states are 1, 0 (unknown), -1."""
+
+    images: NDArray[np.str_]
+    scores: NDArray[np.float32]
+    truth: NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Thumbnails of some test images and the rows of `Scores` they belong to."""
+
+    index: NDArray[np.int64]
+    pixels: NDArray[np.uint8]  # [n, 3, h, w]
+
+
+@dataclass(frozen=True, eq=False)
+class RunRecord:
+    """Everything a report needs of one finished run; scores and thumbnails are read when asked for."""
+
+    path: Path
+    run: RunInfo
+    options: Mapping[str, Mapping[str, Any]]
+    fingerprint: str
+    fingerprints: Mapping[str, str]
+    classes: tuple[str, ...]
+    counts: Mapping[str, SplitCounts]
+    selected: Selected
+    metrics: Mapping[str, Mapping[str, float]]
+    per_class_ap: Mapping[str, NDArray[np.float64]]
+    unscored: Mapping[str, tuple[str, ...]]
+    estimates: Mapping[str, float]
+    also: Mapping[str, Mapping[str, Mapping[str, float]]]  # selection rule -> split -> metrics
+    oracles: tuple[str, ...]
+    choices: tuple[str, ...]
+    published: Published | None
+    search: tuple[Mapping[str, Any], ...]
+    seconds: float
+    peak_memory_mb: float
+    device: str
+    threads: int
+    tacit: str
+    epochs: tuple[EpochRecord, ...]
+    config: Mapping[str, Any]
+    config_text: str
+
+    def scores(self, split: str) -> Scores | None:
+        """Scores of a split, or None where the run kept none."""
+        path = self.path / f"scores-{split}.npz"
+        if not path.is_file():
+            return None
+        images, scores, truth = _arrays(path, "images", "scores", "truth")
+        if scores.ndim != 2 or scores.shape != truth.shape or scores.shape != (len(images), len(self.classes)):
+            raise ReportError(
+                f"{path}: scores {scores.shape}, truth {truth.shape} and {len(images)} images do not fit the "
+                f"{len(self.classes)} classes of result.json; evaluate the run again to write them anew."
+            )
+        return Scores(images, scores, truth)
+
+    def examples(self) -> Examples | None:
+        """Thumbnails of test images, or None where the run never saw images."""
+        path = self.path / "examples-test.npz"
+        if not path.is_file():
+            return None
+        index, pixels = _arrays(path, "index", "pixels")
+        if pixels.ndim != 4 or pixels.shape[1] != 3 or len(pixels) != len(index) or pixels.dtype != np.uint8:
+            raise ReportError(f"{path}: expected uint8 pixels [n, 3, h, w] and n indices, found {pixels.shape}")
+        return Examples(index.astype(np.int64), pixels)
+
+
+def read_runs(paths: Iterable[str | Path], notice: Callable[[str], None] | None = None) -> list[RunRecord]:
+    """Finished runs in `paths`: run directories, or folders that hold some at any depth.
+
+    An unfinished run is skipped, and `notice` is told (by default a `SkippedRun` warning).
+    """
+    tell = notice or (lambda message: warnings.warn(message, SkippedRun, stacklevel=3))
+    records, skipped = [], []
+    for directory in _directories(paths):
+        why = _unfinished(directory)
+        if why:
+            skipped.append(f"{directory}: {why}")
+            tell(f"skipped {directory}: {why}")
+        else:
+            records.append(read_run(directory))
+    if not records:
+        listed = "; ".join(skipped[:5]) or "no paths were given"
+        raise ReportError(f"no finished run to report on ({listed}). Finish one with `tacit train … --resume`.")
+    return records
+
+
+def read_run(directory: Path) -> RunRecord:
+    """One finished run."""
+    path = directory / "result.json"
+    result = _Fields(_json(path.read_text(encoding="utf-8"), path), str(path))
+    if result.raw.get("format") != FORMAT:
+        raise ReportError(
+            f"{path}: format {result.raw.get('format')!r} is unknown here (this is format {FORMAT}). "
+            "It was written by another version of tacit: report with that version, or run again."
+        )
+    config_text, config = _config(directory / "config.toml")
+    classes = tuple(result.texts("classes"))
+    return RunRecord(
+        path=directory,
+        run=_run_info(result.table("run")),
+        options={name: dict(table) for name, table in result.table("options", {}).raw.items() if table is not None},
+        fingerprint=result.text("fingerprint"),
+        fingerprints={k: str(v) for k, v in result.table("fingerprints", {}).raw.items()},
+        classes=classes,
+        counts={split: _counts(table) for split, table in result.tables("counts")},
+        selected=_selected(result.table("selected")),
+        metrics={split: table.numbers() for split, table in result.tables("metrics")},
+        per_class_ap={split: _per_class(table, len(classes)) for split, table in result.tables("per_class")},
+        unscored={split: tuple(map(str, names)) for split, names in result.table("unscored", {}).raw.items()},
+        estimates=result.table("estimates", {}).numbers(),
+        also={
+            rule: {split: t.numbers() for split, t in table.tables("metrics")} for rule, table in result.tables("also")
+        },
+        oracles=tuple(result.texts("oracles", ())),
+        choices=tuple(result.texts("choices", ())),
+        published=_published(result),
+        search=tuple(result.raw.get("search") or ()),
+        seconds=result.number("seconds", float("nan")),
+        peak_memory_mb=result.number("peak_memory_mb", float("nan")),
+        device=result.text("device", "unknown"),
+        threads=int(result.number("threads", 0)),
+        tacit=result.text("tacit", "unknown"),
+        epochs=tuple(_epochs(directory / "metrics.jsonl")),
+        config=config,
+        config_text=config_text,
+    )
+
+
+@dataclass(frozen=True)
+class _Fields:
+    """A JSON object whose missing or mistyped fields are named with the file they are missing from."""
+
+    raw: Mapping[str, Any]
+    where: str
+
+    def _get(self, key: str, default: Any, wanted: str, kinds: type | tuple[type, ...]) -> Any:
+        value = self.raw.get(key)
+        if value is None:
+            if default is None:
+                raise ReportError(f"{self.where}: '{key}' is missing ({wanted}); the run directory is incomplete.")
+            return default
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            raise ReportError(f"{self.where}: '{key}' should be {wanted}, found {value!r:.80}")
+        return value
+
+    def text(self, key: str, default: str | None = None) -> str:
+        return str(self._get(key, default, "a text", str))
+
+    def number(self, key: str, default: float | None = None) -> float:
+        return float(self._get(key, default, "a number", (int, float)))
+
+    def texts(self, key: str, default: Sequence[str] | None = None) -> list[str]:
+        return [str(item) for item in self._get(key, default, "a list", (list, tuple))]
+
+    def table(self, key: str, default: Mapping[str, Any] | None = None) -> _Fields:
+        return _Fields(self._get(key, default, "an object", dict), f"{self.where}: {key}")
+
+    def tables(self, key: str) -> Iterator[tuple[str, _Fields]]:
+        outer = self.table(key, {})
+        return ((name, outer.table(name)) for name in outer.raw if outer.raw[name] is not None)
+
+    def numbers(self) -> dict[str, float]:
+        """Its numbers; a null is a metric that could not be computed, and left out."""
+        return {key: self.number(key) for key, value in self.raw.items() if value is not None}
+
+
+def _directories(paths: Iterable[str | Path]) -> list[Path]:
+    """Run directories named by `paths`, each once, in the order given (those found inside a folder: by name)."""
+    found: dict[Path, Path] = {}
+    for path in map(Path, paths):
+        if not path.is_dir():
+            what = "is a file" if path.exists() else "does not exist"
+            raise ReportError(f"{path} {what}; name run directories (as `tacit train … --out` wrote them).")
+        inside = [path] if _is_run(path) else sorted(_runs_below(path))
+        if not inside:
+            raise ReportError(f"{path} is no run directory and holds none: no {' or '.join(_MARKS)} in or below it.")
+        for directory in inside:
+            found.setdefault(directory.resolve(), directory)
+    return list(found.values())
+
+
+def _is_run(directory: Path) -> bool:
+    return any((directory / mark).is_file() for mark in _MARKS)
+
+
+def _runs_below(root: Path) -> Iterator[Path]:
+    for folder, inner, files in os.walk(root):
+        if not set(_MARKS).isdisjoint(files):
+            inner.clear()  # nothing inside a run is a run of its own
+            yield Path(folder)
+
+
+def _unfinished(directory: Path) -> str:
+    """Why a run cannot be reported on yet; empty for a finished one."""
+    path = directory / "result.json"
+    if not path.is_file():
+        return "unfinished (no result.json); continue it with --resume"
+    result = _json(path.read_text(encoding="utf-8"), path)
+    status = str(result.get("status", "finished"))
+    return "" if status == "finished" else f"its status is '{status}'; continue it with --resume"
+
+
+def _json(text: str, path: Path, line: int = 0) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        at = line or error.lineno
+        raise ReportError(
+            f"{path}, line {at}: broken JSON ({error.msg}, column {error.colno}); resume or repeat the run."
+        ) from None
+    if not isinstance(value, dict):
+        raise ReportError(f"{path}, line {line or 1}: expected a JSON object, found {type(value).__name__}")
+    return value
+
+
+def _config(path: Path) -> tuple[str, dict[str, Any]]:
+    if not path.is_file():
+        return "", {}
+    text = path.read_text(encoding="utf-8")
+    try:
+        return text, tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ReportError(f"{path}: broken TOML: {error}") from None
+
+
+def _run_info(run: _Fields) -> RunInfo:
+    return RunInfo(
+        source=run.text("source"),
+        method=run.text("method"),
+        observe=run.text("observe"),
+        protocol=run.text("protocol"),
+        seed=int(run.number("seed")),
+        observe_seed=int(run.number("observe_seed", 0)),
+        split_seed=int(run.number("split_seed", 0)),
+        select=run.text("select", "observed"),
+        backbone=run.text("backbone", "unnamed"),
+        recipe=str(run.raw["recipe"]) if run.raw.get("recipe") else None,
+    )
+
+
+def _counts(table: _Fields) -> SplitCounts:
+    def per_class(key: str) -> tuple[int, ...]:
+        return tuple(int(n) for n in table.raw.get(key) or ())
+
+    columns = (per_class(key) for key in ("present", "observed_present", "observed_absent"))
+    return SplitCounts(int(table.number("images", 0)), *columns)
+
+
+def _selected(table: _Fields) -> Selected:
+    return Selected(
+        int(table.number("epoch")),
+        table.text("stage", ""),
+        table.number("value", float("nan")),
+        table.text("metric", "mAP"),
+        table.text("labels", "observed"),
+        table.text("unknown", "negative"),
+    )
+
+
+def _published(result: _Fields) -> Published | None:
+    table = result.table("published", {})
+    if not table.raw:
+        return None
+    return Published(
+        table.number("value"), table.text("metric", "mAP"), table.text("split", "test"), table.text("where", "")
+    )
+
+
+def _per_class(table: _Fields, classes: int) -> NDArray[np.float64]:
+    """AP per class, NaN where it is null: a class without a known positive or a known negative."""
+    values = table.raw.get("AP") or []
+    if len(values) != classes:
+        raise ReportError(f"{table.where}: AP has {len(values)} values for {classes} classes")
+    return np.array([np.nan if value is None else value for value in values], np.float64)
+
+
+def _epochs(path: Path) -> Iterator[EpochRecord]:
+    if not path.is_file():
+        return
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip():
+            continue
+        row = _Fields(_json(line, path, number), f"{path}, line {number}")
+        yield EpochRecord(
+            row.text("stage", ""),
+            int(row.number("epoch")),
+            row.table("terms", {}).numbers(),
+            row.table("val", {}).numbers(),
+            row.table("train", {}).numbers(),
+            row.table("estimates", {}).numbers(),
+            row.number("selection", float("nan")),
+            row.number("seconds", float("nan")),
+        )
+
+
+def _arrays(path: Path, *names: str) -> list[NDArray[Any]]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return [file[name] for name in names]
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise ReportError(f"{path} cannot be read ({error}); evaluate the run again to write it anew.") from None
