@@ -80,7 +80,8 @@ def test_nothing_predicted_and_nothing_to_find() -> None:
     hollow = decision_scores([[0.9], [0.2]], [[-1], [-1]])
     assert hollow.OP == 0 and np.isnan(hollow.OR) and np.isnan(hollow.CP) and np.isnan(hollow.micro_F1)
     assert decision_scores([[0.9], [0.2]], [[-1], [-1]], empty="zero").OR == 0
-    assert np.isnan(decision_scores([[0.9]], [[0]]).hamming_loss)
+    masked = decision_scores([[0.9]], [[0]])
+    assert np.isnan(masked.hamming_loss) and np.isnan(masked.OP)
 
 
 def test_thresholds_include_their_edge_in_the_precision_of_the_scores() -> None:

@@ -102,7 +102,7 @@ def scores_of_counts(counts: DecisionCounts, *, empty: EmptyClass = "skip") -> D
           lowers OP too; a class without positives makes CR and CF1 NaN.
 
     Sums over classes include every class under every rule. Nothing predicted at all: precision 0. No known positive at
-    all: OR, OF1 and micro_F1 are NaN under "skip" and "hcp", 0 under "zero".
+    all: OR, OF1 and micro_F1 are NaN under "skip" and "hcp", 0 under "zero"; OP likewise without any known cell.
     """
     choice("empty", empty, get_args(EmptyClass))
     predicted, actual, correct = counts.predicted, counts.actual, counts.correct
@@ -114,7 +114,7 @@ def scores_of_counts(counts: DecisionCounts, *, empty: EmptyClass = "skip") -> D
         predicted = np.maximum(predicted, 1)
     precision, recall = _ratio(correct, predicted, 0.0), _ratio(correct, actual, undefined)
     counted = counts.scoreable if empty == "skip" else np.ones_like(counts.scoreable)
-    overall_precision = float(_ratio(correct.sum(), predicted.sum(), 0.0))
+    overall_precision = float(_ratio(correct.sum(), predicted.sum(), 0.0 if counts.known.any() else undefined))
     overall_recall = float(_ratio(correct.sum(), actual.sum(), undefined))
     class_precision, class_recall = _mean(precision[counted]), _mean(recall[counted])
     return DecisionScores(
