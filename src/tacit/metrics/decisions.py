@@ -102,7 +102,7 @@ def scores_of_counts(counts: DecisionCounts, *, empty: EmptyClass = "skip") -> D
           lowers OP too; a class without positives makes CR and CF1 NaN.
 
     Sums over classes include every class under every rule. Nothing predicted at all: precision 0. No known positive at
-    all: OR, OF1 and micro_F1 are NaN under "skip" and "hcp", 0 under "zero"; OP likewise without any known cell.
+    all: OR, OF1 and micro_F1 are NaN under "skip" and "hcp", 0 under "zero". No known cell: OP is NaN under "skip".
     """
     choice("empty", empty, get_args(EmptyClass))
     predicted, actual, correct = counts.predicted, counts.actual, counts.correct
