@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 
 import pytest
 import tyro
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tacit.cli.flags import REQUIRED, Group, flags_of, type_name
 from tacit.cli.options import OptionError, Parsed, parse
@@ -188,6 +190,40 @@ class TestPrecedence:
     def test_a_switch_may_stay_open(self, words, value):
         parsed = read(*words, "voc", "--k", "1")
         assert parsed.options["budget"]["drop_last"] is value
+
+
+VALUES = st.fixed_dictionaries(
+    {},
+    optional={
+        "seed": st.integers(-(2**40), 2**40),
+        "select": st.sampled_from(["observed", "clean"]),
+        "out": st.from_regex(r"[a-z]{1,8}(/[a-z.]{1,8})?", fullmatch=True).map(Path),
+        "method.alpha": st.floats(allow_nan=False, allow_infinity=False),
+        "method.seed": st.integers(0, 99),
+        "method.fast": st.booleans(),
+        "method.sizes": st.lists(st.integers(-9, 9), max_size=4).map(tuple),
+        "budget.drop_last": st.booleans(),
+    },
+)
+
+
+def typed(key: str, value: Any) -> list[str]:
+    if isinstance(value, bool):
+        owner, _, name = key.partition(".")
+        return [f"--{owner}.{'' if value else 'no-'}{name}"]
+    return [f"--{key}", *map(str, value if isinstance(value, tuple) else [value])]
+
+
+@settings(max_examples=40, deadline=None)
+@given(values=VALUES, data=st.data())
+def test_what_is_typed_is_what_is_read(values, data):
+    order = data.draw(st.permutations(list(values)))
+    words = [word for key in order for word in typed(key, values[key])]
+    parsed = read("voc", "--k", "1", *words)
+    found = {**vars(parsed.config), **{f"{o}.{k}": v for o, kept in parsed.options.items() for k, v in kept.items()}}
+    assert {key: found[key] for key in values} == values
+    chosen = {key for key, origin in parsed.provenance.items() if origin == "command line"}
+    assert chosen == {*values, "source", "method.k"}
 
 
 class TestSpelling:

@@ -123,7 +123,7 @@ class Bar:
         self.done, self.note = done, note or self.note
         if self._drawn:
             drawing, task = self._drawn
-            text = "" if left is None else f"{duration(left)} left"
+            text = "" if left is None or done == self.total else f"{duration(left)} left"
             drawing.update(task, completed=done, total=self.total, note=self.note, left=text)
 
     def summary(self) -> str:

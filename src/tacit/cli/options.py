@@ -13,7 +13,7 @@ with the words typed is said here, with the nearest right ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
@@ -120,13 +120,9 @@ def parse(
     values = values_from_tyro(f"tacit {command}", about, flags, resolved, words, pairs=recipes)
     provenance = _provenance(seen, flags, _recipe_keys(flags, recipe))
     options = {group: values.get(group, {}) for group in makers}
-    filled = {flag.name: flag.default for flag in _with_defaults(only_written, recipe, path)}
-    filled |= {
-        table_name(group): {k: v for k, v in options[group].items() if provenance[f"{group}.{k}"] != "default"}
-        for group in makers
-        if table_name(group) in {flag.name for flag in fields}
-    }
-    return Parsed(config_type(**values[""], **filled), options, provenance, path)
+    written = {flag.name: flag.default for flag in _with_defaults(only_written, recipe, path)}
+    filled = _set_in_groups(options, provenance, {flag.name for flag in fields})
+    return Parsed(config_type(**values[""], **written, **filled), options, provenance, path)
 
 
 def _config_path(seen: Scan) -> Path | None:
@@ -148,9 +144,7 @@ def _spell(flags: Iterable[Flag], taken: set[str]) -> list[Flag]:
     return spelled
 
 
-def _with_groups(
-    makers: Groups, common: list[Flag], words: list[str]
-) -> tuple[list[Flag], dict[str, Group]]:
+def _with_groups(makers: Groups, common: list[Flag], words: list[str]) -> tuple[list[Flag], dict[str, Group]]:
     """All flags, and the groups that apply. What one group takes helps to read the words for the next."""
     flags, resolved = list(common), {}
     taken = {*_RESERVED, *(flag.spelled for flag in common)}
@@ -208,6 +202,17 @@ def _provenance(seen: Scan, flags: Iterable[Flag], written: Mapping[str, Any]) -
         flag.key: "command line" if flag.key in seen.named else "recipe" if flag.key in written else "default"
         for flag in flags
         if flag.key != "config"
+    }
+
+
+def _set_in_groups(
+    options: Mapping[str, Mapping[str, Any]], provenance: Mapping[str, Origin], fields: Collection[str]
+) -> dict[str, dict[str, Any]]:
+    """For the fields named like a group's table: what somebody set of the group's options."""
+    return {
+        table_name(group): {k: v for k, v in values.items() if provenance[f"{group}.{k}"] != "default"}
+        for group, values in options.items()
+        if table_name(group) in fields
     }
 
 
