@@ -219,7 +219,9 @@ class TestCompare:
 
     def test_no_run_there(self, tmp_path, capsys):
         assert main(["compare", str(tmp_path)]) == 2
-        assert f"{tmp_path} is not a run directory" in flat(capsys.readouterr().err)
+        said = flat(capsys.readouterr().err)
+        assert str(tmp_path) in said
+        assert "no result.json" in said
 
     def test_report_into_a_folder(self, runs, tmp_path, capsys):
         assert main(["compare", str(runs), "--report", str(tmp_path)]) == 2
@@ -266,7 +268,6 @@ class TestFeatures:
             (["scenes"], "tacit features needs --backbone"),
             (["--backbone", "resnet18"], "tacit features needs SOURCE"),
             (["scenes", "--backbone", "x", "--batch-size", "0"], "--batch-size 0: must be at least 1"),
-            (["scenes", "--backbone", "resnt50", "--weights", "none"], "resnt50"),
             (["import", "nowhere.npz"], "nowhere.npz"),
             (["import"], "tacit features import needs FILE"),
             (["import", "x.npz", "--mach", "stem"], "--mach: did you mean --match?"),

@@ -214,7 +214,7 @@ def typed(key: str, value: Any) -> list[str]:
     return [f"--{key}", *map(str, value if isinstance(value, tuple) else [value])]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(values=VALUES, data=st.data())
 def test_what_is_typed_is_what_is_read(values, data):
     order = data.draw(st.permutations(list(values)))
