@@ -5,6 +5,7 @@ Loaded sources and decoded images are kept for the next run of the same process:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -201,6 +202,11 @@ def check_fit(config: RunConfig, budgets: tuple[Stage, ...]) -> None:
         )
 
 
-def set_threads(config: RunConfig) -> None:
+def set_threads(config: RunConfig, stage: Stage) -> None:
+    """Steps on features are too small to share: with two threads they spend their time waiting for each other."""
     if config.threads:
         torch.set_num_threads(config.threads)
+    elif stage.inputs == "features":
+        torch.set_num_threads(1)
+    else:
+        torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 0)) or os.cpu_count() or 1)

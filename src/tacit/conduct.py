@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .assemble import Bench, assemble, check_fit, set_threads
+from .assemble import Bench, assemble, check_fit
 from .checkpoint import load, named, save, under
 from .data.batches import ImageInputs, Inputs
 from .evaluate import Rule, Scores, counts, figures, scores
@@ -53,7 +53,6 @@ def conduct(config: RunConfig, out: Path, screen: Screen, *, resume: bool = Fals
     """Run `config` into the directory `out`; returns the content of result.json."""
     stages = budgets(config.protocol, config.budget)
     check_fit(config, stages)
-    set_threads(config)
     runtime = Runtime(config.device, config.precision, trackers=config.tracker, project=out)
     directory = RunDirectory.claim(out, config, resume=resume)
     if directory.finished:

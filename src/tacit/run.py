@@ -45,7 +45,7 @@ class RunConfig:
     device: str = "auto"  # auto, cpu, cuda, cuda:1
     precision: Literal["fp32", "bf16"] = "fp32"  # bf16: mixed precision
     workers: int = 0  # processes that decode images which do not fit into memory
-    threads: int = 0  # threads of the arithmetic on a CPU; 0 leaves it to torch
+    threads: int = 0  # CPU threads of the arithmetic; 0: one for features, all for images
     tracker: tuple[str, ...] = ()  # tensorboard, wandb or mlflow (extras)
     recipe: str | None = None  # which published cell this is, e.g. voc2012/role_linear
     published: float | None = None  # test mAP in percent that the recipe's paper prints for this cell

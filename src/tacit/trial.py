@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from .assemble import Bench
+from .assemble import Bench, set_threads
 from .checkpoint import CheckpointError, load, named, save, snapshot, under
 from .data.batches import Inputs
 from .evaluate import Rule, scores
@@ -93,6 +93,7 @@ class Trial:
         for number in range(story.get("budget", 0), len(self.budgets)):
             self.budget = number
             budget = self.budgets[number]
+            set_threads(self.bench.config, budget)
             self.inputs = self.bench.inputs(budget.inputs, self.runtime, self.screen.decoding)
             self._build(budget, previous)
             if tensors:
