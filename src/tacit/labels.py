@@ -184,6 +184,20 @@ class Labels:
             raise IndexError(f"row {chosen.min() if chosen.min() < 0 else chosen.max()} of {len(self)} labelled images")
         return chosen
 
+    @classmethod
+    def stack(cls, parts: Sequence[Labels]) -> Labels:
+        """The rows of several Labels of one class list, one after the other."""
+        classes = parts[0].classes
+        if any(part.classes != classes for part in parts):
+            raise LabelError("labels with different class lists cannot be put together")
+        if not any(part.is_sparse for part in parts):
+            return cls.from_dense(np.concatenate([part.dense() for part in parts]), classes)
+        starts = np.cumsum([0, *(len(part) for part in parts)])
+        cells = [part.cells() for part in parts]
+        rows = np.concatenate([rows + start for (rows, _, _), start in zip(cells, starts, strict=False)])
+        columns, states = (np.concatenate([cell[i] for cell in cells]) for i in (1, 2))
+        return cls.from_cells(int(starts[-1]), classes, rows, columns, states)
+
     def to_sparse(self) -> Labels:
         return self if self.is_sparse else Labels.from_cells(len(self), self.classes, *self.cells())
 
