@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -63,37 +65,44 @@ def resize(images: Tensor, size: int, interpolation: Interpolation = "bilinear")
 
 
 def _decode(content: bytes) -> Tensor:
+    header = _open_header(content)
+    wide_values = header.mode.startswith("I") or header.mode == "F"
+    turned_webp = header.format == "WEBP" and header.getexif().get(EXIF_ORIENTATION, 1) != 1  # torchvision ignores it
+    decoder = _torchvision_decoder()
+    if decoder is None or header.format not in BY_TORCHVISION or wide_values or turned_webp or _moves(header):
+        return _decode_by_pil(header)
+    return decoder(torch.frombuffer(bytearray(content), dtype=torch.uint8))
+
+
+def _open_header(content: bytes) -> Any:
+    """The image as PIL sees it before any pixel is decoded, if it is one and not too large."""
     from PIL import Image, UnidentifiedImageError
 
     if not content:
         raise ImageError("empty file")
+    limit = f"more than {MAX_PIXELS // 10**6} megapixels; shrink it first"
     try:
-        with (
-            _WARNING_FILTERS,
-            warnings.catch_warnings(),
-        ):  # of a size that PIL finds suspicious: the limit below is ours
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        with _WARNING_FILTERS, warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # its threshold is not ours
             header = Image.open(io.BytesIO(content))
     except UnidentifiedImageError as error:
         raise ImageError("not an image of a known format") from error
     except Image.DecompressionBombError as error:
-        raise ImageError(f"more than {MAX_PIXELS // 10**6} megapixels; shrink it first") from error
-    width, height = header.size
-    if width * height > MAX_PIXELS:
-        raise ImageError(f"{width} x {height} is more than {MAX_PIXELS // 10**6} megapixels; shrink it first")
-    wide_values = header.mode.startswith("I") or header.mode == "F"
-    turned_webp = header.format == "WEBP" and header.getexif().get(EXIF_ORIENTATION, 1) != 1  # torchvision ignores it
-    if header.format in BY_TORCHVISION and not wide_values and not turned_webp and not _moves(header):
-        return _decode_by_torchvision(content)
-    return _decode_by_pil(header)
+        raise ImageError(limit) from error
+    if header.width * header.height > MAX_PIXELS:
+        raise ImageError(f"{header.width} x {header.height} is {limit}")
+    return header
 
 
-def _decode_by_torchvision(content: bytes) -> Tensor:
-    from torchvision.io import ImageReadMode, decode_image
-
-    data = torch.frombuffer(bytearray(content), dtype=torch.uint8)
-    image: Tensor = decode_image(data, mode=ImageReadMode.RGB, apply_exif_orientation=True)
-    return image if image.dtype == torch.uint8 else _upper_byte(image)
+@lru_cache(maxsize=1)
+def _torchvision_decoder() -> Callable[[Tensor], Tensor] | None:
+    """The fastest here; None once torchvision drops it, as it announced (docs/decisions/image-decoding.md)."""
+    try:
+        from torchvision.io import ImageReadMode, decode_image
+    except ImportError:
+        return None
+    warnings.filterwarnings("ignore", "The image decoding and encoding capabilities", DeprecationWarning)
+    return partial(decode_image, mode=ImageReadMode.RGB, apply_exif_orientation=True)
 
 
 def _decode_by_pil(image: Any) -> Tensor:
@@ -101,6 +110,8 @@ def _decode_by_pil(image: Any) -> Tensor:
 
     image.seek(0)
     image = ImageOps.exif_transpose(image)
+    if image.mode == "F":
+        raise ImageError("pixels are floating point numbers of unknown range; save it with 8 or 16 bits")
     if image.mode.startswith("I"):  # 16 bits; PIL's own conversion to RGB clips at 255
         grey = np.clip(np.asarray(image).astype(np.int64) >> 8, 0, 255).astype(np.uint8)
         return torch.from_numpy(np.repeat(grey[None], 3, axis=0))
@@ -108,14 +119,11 @@ def _decode_by_pil(image: Any) -> Tensor:
     return torch.from_numpy(pixels).permute(2, 0, 1)
 
 
-def _upper_byte(image: Tensor) -> Tensor:
-    return (image.to(torch.int32) >> 8).to(torch.uint8)
-
-
 def _moves(header: Any) -> bool:
     return header.format != "MPO" and int(getattr(header, "n_frames", 1)) > 1
 
 
 def _reason(error: Exception) -> str:
+    """The decoder's words without the place in its source."""
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return text.rpartition(": ")[2] if "torchvision/csrc" in text else text  # without the decoder's source line
+    return re.sub(r"^.*\.cpp:\d+, ", "", text)

@@ -48,6 +48,8 @@ class Loaded:
 def load_weights(model: nn.Module, weights: str | Path, *, order: bool = False) -> Loaded:
     """Fill `model` (which has no classifier) from a file or from "package:NAME"."""
     path, order = _locate(weights, order)
+    if order and path.suffix == ".safetensors":
+        raise WeightsError(f"{path.name}: safetensors files do not keep the order of tensors; give the .pth file.")
     tensors = read_tensors(path)
     state = model.state_dict()
     found = _by_order(state, tensors, path) if order else _by_name(model, tensors, path)
