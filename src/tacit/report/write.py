@@ -46,7 +46,7 @@ def _protocol_markdown(comparison: Comparison) -> str:
     lines = [f"**Notice**: {_plain(notice)}" for notice in comparison.notices]
     for part in comparison.parts:
         values = "; ".join(f"{value} ({', '.join(labels)})" for value, labels in part.values)
-        lines.append(f"**{part.severity.capitalize()}**: {_plain(part.name)} differs: {_plain(values)}")
+        lines.append(f"**{part.severity.capitalize()}**: rows differ in {_plain(part.name)}: {_plain(values)}")
     for group in comparison.groups:
         lines += [f"{_plain(group.label)}, oracle: {_plain(oracle)}" for oracle in group.oracles]
         lines += [f"{_plain(group.label)}, not the default: {_plain(choice)}" for choice in group.choices]
@@ -133,6 +133,6 @@ def print_table(comparison: Comparison, console: Console | None = None) -> None:
     severe = {"alarm": "bold red", "warning": "yellow", "note": "dim"}
     for part in comparison.parts:
         values = "; ".join(f"{value}: {', '.join(labels)}" for value, labels in part.values)
-        console.print(Text(f"{part.severity}: {part.name} differs ({values})", style=severe[part.severity]))
+        console.print(Text(f"{part.severity}: rows differ in {part.name}: {values}", style=severe[part.severity]))
     for notice in comparison.notices:
         console.print(Text(f"notice: {notice}", style="yellow"))

@@ -62,7 +62,7 @@ def write_run(
     names = np.array([f"2008_{i:06d}.jpg" for i in range(world.test_images)])
     np.savez(out / "scores-test.npz", images=names, scores=scores, truth=world.truth)
     if images:
-        np.savez(out / "examples-test.npz", index=np.arange(12) * 7, pixels=world.pixels)
+        np.savez(out / "examples-test.npz", index=np.arange(12) * 7 % world.test_images, pixels=world.pixels)
     (out / "metrics.jsonl").write_text("".join(json.dumps(e) + "\n" for e in _epochs(method, epochs, protocol, rng)))
     run = result["run"]
     plain = "".join(
