@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tacit.data import decode
 from tacit.data.checks import MAX_PIXELS
@@ -232,6 +233,36 @@ def test_uniforms_are_uniform_and_addresses_independent():
     later = torch.cat([columns[:-1], columns[1:]], 1)  # neighbouring rows, too
     correlation = torch.corrcoef(later.T) - torch.eye(16)
     assert correlation.abs().max() < 5 / 20_000**0.5
+
+
+def test_nothing_visits_the_host():
+    """Under fake tensors, which have no values, any `.item()` or value-dependent shape raises."""
+    make_view("weak", torch.zeros(2, 3, 4, 4, dtype=torch.uint8), torch.zeros(2, 1), HALF)  # constants made beforehand
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        rows, epoch = torch.zeros(2, dtype=torch.int64), torch.zeros((), dtype=torch.int64)
+        view = make_view("weak", torch.zeros(2, 3, 4, 4, dtype=torch.uint8), uniforms(0, epoch, rows, 0, 1), HALF)
+    assert view.inputs.shape == (2, 3, 4, 4)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_the_same_numbers_and_a_graph():
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+    rows, pixels = torch.arange(64), torch.randint(0, 256, (64, 3, 8, 8), dtype=torch.uint8)
+    rows_there, pixels_there, epoch = rows.cuda(), pixels.cuda(), torch.zeros((), dtype=torch.int64, device="cuda")
+
+    def work() -> torch.Tensor:
+        return make_view("weak", pixels_there, uniforms(5, epoch, rows_there, 0, 1), HALF).inputs
+
+    work()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = work()
+    for number in (0, 3):
+        epoch.fill_(number)
+        graph.replay()
+        wanted = make_view("weak", pixels, uniforms(5, number, rows, 0, 1), HALF).inputs
+        torch.testing.assert_close(out.cpu(), wanted, rtol=0, atol=1e-6)
 
 
 def test_a_subseed_is_a_seed_of_its_own():

@@ -58,7 +58,11 @@ def uniforms(seed: int, epoch: int | Tensor, rows: Tensor, view: int, draws: int
     captured as a CUDA graph. The same on every device.
     """
     key = subseed(seed, view)
-    per_epoch = _mix(torch.as_tensor(epoch, device=rows.device) * _signed(_GOLDEN) + _signed(key))
+    per_epoch: int | Tensor
+    if isinstance(epoch, Tensor):
+        per_epoch = _mix(epoch.to(rows.device, torch.int64) * _signed(_GOLDEN) + _signed(key))
+    else:
+        per_epoch = _signed(_mix_int((key + epoch * _GOLDEN) & _WORD))
     per_row = _mix(rows * _signed(_GOLDEN) + per_epoch)
     counter = torch.arange(1, draws + 1, device=rows.device)
     bits = _mix(per_row[:, None] + counter * _signed(_GOLDEN))
