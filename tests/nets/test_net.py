@@ -61,7 +61,7 @@ def test_without_backbone_only_features():
 @pytest.mark.parametrize("kind", ["timm", "none", "small"])
 def test_a_description_rebuilds_the_net(net, kind):
     if kind != "timm":
-        net = make_net(make_backbone("small") if kind == "small" else None, 5, width=96).eval()
+        net = make_net(make_backbone("small", size=64) if kind == "small" else None, 5, width=96).eval()
     rebuilt = build_net(json.loads(json.dumps(net.describe())), 5).eval()
     rebuilt.load_state_dict(net.state_dict())
     inputs = torch.randn(2, 96) if kind == "none" else IMAGES

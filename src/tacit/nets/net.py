@@ -75,7 +75,7 @@ def make_backbone(name: str, weights: str | Path = "hub", *, size: int | None = 
     if name == "small":
         from .small import SmallNet
 
-        return SmallNet()
+        return SmallNet() if size is None else SmallNet(size=size)
     return TimmBackbone(name, weights, size=size, **options)
 
 
