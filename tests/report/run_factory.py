@@ -98,7 +98,7 @@ def _result(
     metrics = {"mAP": mean, "OF1": 0.4 + 0.1 * skill, "CF1": 0.35 + 0.1 * skill + rng.normal(0, 0.004)}
     metrics |= {"micro_F1": 0.4 + 0.1 * skill, "hamming_loss": 0.09 - 0.02 * skill, "one_error": 0.3 - 0.05 * skill}
     metrics |= {
-        "coverage": 5 - skill,
+        "coverage": (5 - skill) / 20,
         "ranking_loss": 0.08 - 0.01 * skill,
         "LRAP": 0.6 + 0.08 * skill,
         "precision@1": 0.8,

@@ -12,6 +12,11 @@ from tacit.report import Comparison, compare, read_runs
 from tacit.report.compare import display_name
 
 WORLD = World(classes=["a", "b", "c", "d"], test_images=12)
+FINGERPRINTS = {
+    "observed": WORLD.fingerprint("single-positive", 1200),
+    "test": WORLD.fingerprint("test"),
+    "train": WORLD.fingerprint("train"),
+}
 
 
 def run(root: Path, method: str, seed: int, value: float, **more: Any) -> Path:
@@ -22,9 +27,14 @@ def run(root: Path, method: str, seed: int, value: float, **more: Any) -> Path:
         method,
         seed,
         epochs=2,
-        metrics={"test": {"mAP": value, "hamming_loss": 1 - value, "coverage": 2.0}},
+        metrics={"test": {"mAP": value, "hamming_loss": 1 - value, "coverage": 0.2}},
         **more,
     )
+
+
+def edit(directory: Path, **changes: Any) -> None:
+    path = directory / "result.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
 def compared(root: Path) -> Comparison:
@@ -132,10 +142,7 @@ def test_an_observation_that_differs_is_a_note(tmp_path: Path) -> None:
 
 def test_other_test_labels_are_an_alarm_and_nobody_is_best(tmp_path: Path) -> None:
     run(tmp_path, "an", 0, 0.5)
-    path = run(tmp_path, "role", 0, 0.6) / "result.json"
-    result = json.loads(path.read_text())
-    result["fingerprints"]["test"] = result["fingerprint"] = "0" * 64
-    path.write_text(json.dumps(result))
+    edit(run(tmp_path, "role", 0, 0.6), fingerprints={**FINGERPRINTS, "test": "0" * 64})
     assert parts(tmp_path) == {"test labels": "alarm"}
     comparison = compared(tmp_path)
     assert not comparison.comparable and comparison.ranks([0.5, 0.6]) == ["", ""]
@@ -143,10 +150,7 @@ def test_other_test_labels_are_an_alarm_and_nobody_is_best(tmp_path: Path) -> No
 
 def test_other_labels_from_the_same_observation_and_seed_are_an_alarm(tmp_path: Path) -> None:
     run(tmp_path, "an", 0, 0.5)
-    path = run(tmp_path, "role", 0, 0.6) / "result.json"
-    result = json.loads(path.read_text())
-    result["fingerprints"]["observed"] = "0" * 64
-    path.write_text(json.dumps(result))
+    edit(run(tmp_path, "role", 0, 0.6), fingerprints={**FINGERPRINTS, "observed": "0" * 64})
     assert parts(tmp_path) == {"observed labels": "alarm"}
 
 
@@ -173,3 +177,15 @@ def test_thirds_follow_the_true_training_frequency(tmp_path: Path) -> None:
     head, middle, tail = compared(tmp_path).thirds()
     assert [t.columns.tolist() for t in (head, middle, tail)] == [[1, 5, 3], [2, 0], [4, 6]]
     assert (head.most, head.fewest, tail.fewest) == (90, 40, 1)
+
+
+def test_settings_that_only_the_choices_tell_apart_make_two_rows(tmp_path: Path) -> None:
+    run(tmp_path, "an", 0, 0.5)
+    run(tmp_path, "an", 0, 0.5, choices=["precision bf16"])
+    assert sorted(by_label(compared(tmp_path))) == ["AN", "AN (precision bf16)"]
+
+
+def test_recorded_protocol_parts_are_named_in_words(tmp_path: Path) -> None:
+    for method, size in (("an", 96), ("role", 128)):
+        edit(run(tmp_path, method, 0, 0.5), protocol={"val": 0.2, "image_size": size, "test": "x"})
+    assert parts(tmp_path) == {"image size": "warning"}

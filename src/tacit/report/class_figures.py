@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from .compare import Comparison, Group
 from .figures import WIDE, WIDTH, Figure
+from .read import Scores
 from .style import INK, MUTED, Look, drawing, inline_svg
 
 ROWS = 40  # classes in a panel at most
@@ -97,11 +98,17 @@ def histogram(group: Group) -> NDArray[np.int64] | None:
     for run in group.runs:
         kept = run.scores("test")
         if kept is not None:
-            bins = np.minimum(np.nan_to_num(kept.scores, nan=0.0).clip(0, 1) * BINS, BINS - 1).astype(np.int8)
-            for row, state in enumerate((1, -1)):
-                chosen = (kept.truth == state) & np.isfinite(kept.scores)
-                total[row] += np.bincount(bins[chosen], minlength=BINS)
+            total += _counts(kept)
     return total if total.any() else None
+
+
+def _counts(kept: Scores) -> NDArray[np.int64]:
+    """Counts [positives, negatives] x bins; a score that is no number is in no bin."""
+    with np.errstate(invalid="ignore"):
+        bins = (kept.scores * BINS).clip(0, BINS - 1).astype(np.int16)
+    known = np.where(np.isfinite(kept.scores), kept.truth, 0)
+    counts = np.bincount(((known + 1) * np.int16(BINS) + bins).ravel().astype(np.int64), minlength=3 * BINS)
+    return counts.reshape(3, BINS)[[2, 0]]
 
 
 def _class_panel(

@@ -16,8 +16,9 @@ from .protocol import Part, differing_parts, fixed_budget
 from .read import RunRecord
 
 FULL, BASELINE = "full", "an"
-LOWER_IS_BETTER = frozenset({"hamming_loss", "one_error", "coverage", "ranking_loss"})
-COUNTS = frozenset({"coverage"})  # not a fraction: never printed in percent
+LOWER_IS_BETTER = frozenset({"hamming_loss", "one_error", "coverage", "coverage_depth", "ranking_loss"})
+_SAID = object()  # value of an option that is its own description
+COUNTS = frozenset({"coverage_depth"})  # not a fraction: never printed in percent
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,8 @@ def _group_key(record: RunRecord) -> str:
     run = record.run
     what = [run.source, run.method, run.observe, run.protocol, run.select, run.backbone]
     options = [record.options.get("method", {}), record.options.get("source", {}), fixed_budget(record)]
-    return json.dumps([what, options], sort_keys=True, default=str)
+    protocol = {key: value for key, value in record.protocol.items() if key not in ("train", "split_seed")}
+    return json.dumps([what, options, protocol, record.choices], sort_keys=True, default=str)
 
 
 def _seeds(record: RunRecord) -> tuple[int, int, int]:
@@ -238,7 +240,7 @@ def _labels(firsts: Sequence[RunRecord]) -> list[str]:
         observe = record.run.observe
         details.append([f"{observe} labels" if observe == FULL else observe] * (observe != usual) + parts)
     labels = [" · ".join([display_name(r.run.method), *d]) for r, d in zip(firsts, details, strict=True)]
-    for extra in (_method_options, _budget_options, _source_options):
+    for extra in (_method_options, _budget_options, _source_options, _choices):
         labels = _told_apart(labels, [extra(record) for record in firsts])
     seen: Counter[str] = Counter()
     for i, label in enumerate(labels):
@@ -256,7 +258,8 @@ def _told_apart(labels: list[str], options: list[dict[str, Any]]) -> list[str]:
         keys = sorted({key for i in same for key in options[i]})
         differing = [key for key in keys if len({repr(options[i].get(key)) for i in same}) > 1]
         for i in same:
-            told = ", ".join(f"{key}={options[i][key]}" for key in differing if key in options[i])
+            mine = {key: options[i][key] for key in differing if key in options[i]}
+            told = ", ".join(key if value is _SAID else f"{key}={value}" for key, value in mine.items())
             out[i] = f"{label} ({told})" if told else label
     return out
 
@@ -271,6 +274,10 @@ def _budget_options(record: RunRecord) -> dict[str, Any]:
 
 def _source_options(record: RunRecord) -> dict[str, Any]:
     return dict(record.options.get("source", {}))
+
+
+def _choices(record: RunRecord) -> dict[str, Any]:
+    return dict.fromkeys(record.choices, _SAID)
 
 
 def _unlike_classes(groups: Sequence[Group]) -> list[str]:

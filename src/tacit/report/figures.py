@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from .compare import Comparison, Group
@@ -63,12 +64,12 @@ def seeds_figure(comparison: Comparison, looks: Sequence[Look]) -> Figure:
 def curve_figures(comparison: Comparison, looks: Sequence[Look]) -> list[Figure]:
     """Selection value and label recovery per epoch, where runs recorded them."""
     metric = comparison.metric
-    selection = _curves(comparison.groups, looks, "selection", f"validation {metric}, percent", _selection)
+    selection = _curves(comparison.groups, looks, "selection", f"validation {metric}", _selection)
     recovery = _curves(
         comparison.groups,
         looks,
         "recovery",
-        f"training {metric} against the truth, percent",
+        f"training {metric} against the truth",
         lambda e: e.train.get(metric),
     )
     figures = []
@@ -131,14 +132,13 @@ def estimates_figure(comparison: Comparison, looks: Sequence[Look]) -> Figure | 
     groups, chosen = [comparison.groups[i] for i in drawn], [looks[i] for i in drawn]
     panels: list[Markup] = []
     for name in names:
-        panel = _curves(
-            groups, chosen, f"est-{len(panels)}", f"{name} of the estimates, percent", _estimate(name), USUAL
-        )
+        panel = _curves(groups, chosen, f"est-{len(panels)}", f"{name} of the estimates", _estimate(name), USUAL)
         if panel:
             panels.append(panel)
     caption = (
         "Labels a method believes its training images have (its pseudo-labels), scored against the hidden truth. "
-        "Precision and recall: estimates of at least 0.5, over the cells whose label was not observed. Thin lines: "
+        "Precision and recall: estimates of at least 0.5, over the cells whose label was not observed; "
+        "k: estimated positives per image. Thin lines: "
         "seeds; thick line: their mean; ring: the epoch kept."
     )
     return Figure("estimates", "Estimated labels", tuple(panels), caption, tuple(drawn))
@@ -185,14 +185,17 @@ def _curves(
     groups: Sequence[Group],
     looks: Sequence[Look],
     prefix: str,
-    ylabel: str,
+    label: str,
     read: Read,
     size: tuple[float, float] = WIDE,
 ) -> Markup | None:
-    """Fractions per epoch, in percent; None where no run has any."""
-    tables = [100 * _table(group.runs, read) for group in groups]
-    if not any(np.isfinite(table).any() for table in tables):
+    """A value per epoch, fractions in percent; None where no run has any."""
+    tables = [_table(group.runs, read) for group in groups]
+    values = np.concatenate([table[np.isfinite(table)] for table in tables])
+    if not len(values):
         return None
+    if values.max() <= 1:
+        tables, label = [100 * table for table in tables], f"{label}, percent"
     with drawing(*size) as figure:
         axes = figure.subplots()
         for group, look, table in zip(groups, looks, tables, strict=True):
@@ -208,8 +211,8 @@ def _curves(
             )
         _stages(axes, max((g.runs[0] for g in groups), key=lambda run: len(run.epochs)))
         axes.set_xlabel("epoch")
-        axes.set_ylabel(ylabel)
-        return inline_svg(figure, prefix, f"{ylabel} per epoch, by method")
+        axes.set_ylabel(label)
+        return inline_svg(figure, prefix, f"{label} per epoch, by method")
 
 
 def _table(runs: Sequence[RunRecord], read: Read) -> NDArray[np.float64]:
@@ -258,6 +261,7 @@ def _stages(axes: Any, run: RunRecord) -> None:
                 fontsize=9,
             )
     axes.margins(x=0.02)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(color=RULE)
 
 

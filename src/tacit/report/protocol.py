@@ -20,6 +20,9 @@ _SEVERITY: dict[str, Severity] = {
     "observed labels": "alarm",
     "observation": "note",
 }
+# Entries of result.json's "protocol" that are told from elsewhere, in better words.
+_TOLD = {"classes", "test", "train", "split_seed", "protocol", "inputs", "selection", "epochs"}
+_WORDS = {"pool": "images to train and validate on", "val": "share held out for validation", "metrics": "metric rules"}
 _ORDER: tuple[Severity, ...] = ("alarm", "warning", "note")
 
 
@@ -87,9 +90,13 @@ def _describe(runs: Sequence[RunRecord]) -> dict[str, str]:
     }
     if run.observe != "full":  # with every label observed there is nothing to draw, and clean is observed
         values["observation seeds"] = _listed(str(r.run.observe_seed) for r in runs)
-        values["selection"] = f"on {first.selected.labels} validation labels"
+        labels = first.selected.labels
+        values["selection"] = "none, the last epoch" if labels == "last" else f"on {labels} validation labels"
         if first.selected.labels == "observed":
             values["unknown cells at selection"] = first.selected.unknown
+    for key, value in first.protocol.items():
+        if key not in _TOLD:
+            values[_WORDS.get(key, key.replace("_", " "))] = str(value)
     budget = {key: str(value) for key, value in fixed_budget(first).items()}
     budget |= dict.fromkeys(searched_keys(first), "chosen by a search")
     return values | {f"budget: {key}": value for key, value in sorted(budget.items())}

@@ -117,6 +117,7 @@ class RunRecord:
     options: Mapping[str, Mapping[str, Any]]
     fingerprint: str
     fingerprints: Mapping[str, str]
+    protocol: Mapping[str, Any]  # what the fingerprint was taken of, where the run says so
     classes: tuple[str, ...]
     counts: Mapping[str, SplitCounts]
     selected: Selected
@@ -170,8 +171,7 @@ def read_runs(paths: Iterable[str | Path], notice: Callable[[str], None] | None 
     tell = notice or (lambda message: warnings.warn(message, SkippedRun, stacklevel=3))
     records, skipped = [], []
     for directory in _directories(paths):
-        why = _unfinished(directory)
-        if why:
+        if why := _unfinished(directory):
             skipped.append(f"{directory}: {why}")
             tell(f"skipped {directory}: {why}")
         else:
@@ -199,6 +199,7 @@ def read_run(directory: Path) -> RunRecord:
         options={name: dict(table) for name, table in result.table("options", {}).raw.items() if table is not None},
         fingerprint=result.text("fingerprint"),
         fingerprints={k: str(v) for k, v in result.table("fingerprints", {}).raw.items()},
+        protocol=result.table("protocol", {}).raw,
         classes=classes,
         counts={split: _counts(table) for split, table in result.tables("counts")},
         selected=_selected(result.table("selected")),

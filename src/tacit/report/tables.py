@@ -107,7 +107,7 @@ def all_metrics(comparison: Comparison) -> Table:
         cells = (_ranked_cell(comparison, name, i, group) for i, group in enumerate(groups))
         rows.append(Row(f"{name} ↓" if name in LOWER_IS_BETTER else name, tuple(cells)))
     parts = [
-        "All metrics on the test images in percent (coverage: a number of classes), mean ± sd over seeds.",
+        "All metrics on the test images in percent, mean ± sd over seeds.",
         "Decisions are taken at a probability of 0.5. ↓: lower is better.",
         _RANKED if comparison.comparable else "",
     ]
@@ -180,7 +180,7 @@ def other_selections(comparison: Comparison) -> Table | None:
 def all_runs(comparison: Comparison) -> Table:
     """One row per run: seeds, what selection kept, cost."""
     names = ["seed", "observe / split seed", "epoch kept", "selection", f"test {comparison.metric}"]
-    names += ["epochs", "batch", "lr", "minutes", "peak memory", "directory"]
+    names += ["epochs", "batch", "lr", "wall time", "peak memory", "directory"]
     rows, root = [], _common_parent(comparison)
     for i, group in enumerate(comparison.groups):
         for run in group.runs:
@@ -188,7 +188,7 @@ def all_runs(comparison: Comparison) -> Table:
             rows.append(Row(group.label, tuple(cells), i, group.is_full))
     caption = (
         "Every run behind this page. Epochs count from 0 inside their stage. Selection: the value looked at, and the "
-        "validation labels it was computed from. Minutes: wall time of training and evaluation; memory: the peak of "
+        "validation labels it was computed from. Wall time: of training and evaluation; memory: the peak of "
         "the process, or of the GPU where one was used."
     )
     return Table("runs", "Runs", "method", tuple(map(Column, names)), tuple(rows), caption)
@@ -301,11 +301,23 @@ def _run_cells(run: RunRecord, metric: str, directory: str) -> Iterable[Cell]:
     searched = searched_keys(run)
     for key in ("epochs", "batch_size", "lr"):
         yield Cell(str(budget.get(key, DASH)), _as_number(budget.get(key)), below=tried if key in searched else "")
-    yield Cell(DASH if math.isnan(run.seconds) else f"{run.seconds / 60:.1f}", run.seconds)
-    device = f"{run.device}, {run.threads} threads" if run.device == "cpu" and run.threads else run.device
+    yield Cell(_duration(run.seconds), run.seconds)
+    threads = f", {run.threads} thread{'s' * (run.threads > 1)}" if run.device == "cpu" and run.threads else ""
     memory = DASH if math.isnan(run.peak_memory_mb) else f"{run.peak_memory_mb:,.0f} MB"
-    yield Cell(memory, run.peak_memory_mb, below=device)
+    yield Cell(memory, run.peak_memory_mb, below=run.device + threads)
     yield Cell(directory)
+
+
+def _duration(seconds: float) -> str:
+    if math.isnan(seconds):
+        return DASH
+    return (
+        f"{seconds:.1f} s"
+        if seconds < 100
+        else f"{seconds / 60:.1f} min"
+        if seconds < 6000
+        else f"{seconds / 3600:.1f} h"
+    )
 
 
 def _as_number(value: Any) -> float:

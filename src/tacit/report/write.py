@@ -57,7 +57,7 @@ def _markdown(table: Table) -> str:
     lines = [f"| {_plain(table.head)} | " + " | ".join(_plain(column.name) for column in table.columns) + " |"]
     lines.append("| --- |" + " ---: |" * len(table.columns))
     for row in table.rows:
-        cells = [_ranked(_plain(c.text), c.mark) + (_plain(f" ({c.below})") if c.below else "") for c in row.cells]
+        cells = [_ranked(_plain(c.text), c.mark) + (f" ({_plain(c.below)})" if c.below else "") for c in row.cells]
         lines.append(f"| {_plain(row.head)} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
