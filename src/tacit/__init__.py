@@ -25,6 +25,8 @@ _HOME = {
     "Clock": "methods.base",
     "Stage": "methods.base",
     "Part": "methods.base",
+    "Model": "model",
+    "ModelError": "model",
 }
 
 __all__ = sorted([*_HOME, "__version__"])

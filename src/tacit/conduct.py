@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .assemble import Bench, assemble, check_fit
+from .assemble import Bench, assemble, backbone_name, check_fit
 from .checkpoint import load, named, save, under
 from .data.batches import ImageInputs, Inputs
 from .evaluate import Rule, Scores, counts, figures, scores
@@ -26,6 +26,7 @@ from .files import atomic_write
 from .label_table import LabelTable, write_label_table
 from .labels import Labels
 from .methods.base import Method, Stage
+from .model import Extractor, write_model
 from .protocols import budgets, search_grid
 from .result import describe_choices, describe_oracles, protocol_parts, write_result
 from .run import RunConfig, RunDirectory
@@ -203,7 +204,7 @@ def _finish(
     if config.search:
         chosen = RunDirectory(directory.path / "search" / _name(main.point))
         shutil.copyfile(chosen.metrics_file, directory.metrics_file)
-    _write_model(directory, bench, method, stages[-1], inputs)
+    _write_model(directory, bench, method, inputs)
     for name in ("train", "test"):
         _write_scores(directory, name, bench, told[name])
     _write_examples(directory, inputs["test"])
@@ -244,23 +245,16 @@ def _write_observed(directory: RunDirectory, bench: Bench) -> None:
     write_label_table(directory.labels_file, LabelTable(tuple(images), Labels.stack(parts), tuple(split)))
 
 
-def _write_model(directory: RunDirectory, bench: Bench, method: Method, stage: Stage, inputs: dict[str, Inputs]) -> None:
-    net: Any = method.net
-    test = inputs["test"]
-    save(directory.weights_file, method.state_dict(), {"format": 1})
-    directory.write_json(
-        directory.model_file,
-        {
-            "format": 1,
-            "method": bench.config.method,
-            "method_options": bench.config.method_options,
-            "classes": list(bench.source.classes),
-            "net": net.describe(),
-            "inputs": stage.inputs,
-            "preprocessing": test.preprocessing.describe() if isinstance(test, ImageInputs) else None,
-            "features": bench.config.features if stage.inputs == "features" else None,
-            "thresholds": [0.5] * len(bench.source.classes),
-        },
+def _write_model(directory: RunDirectory, bench: Bench, method: Method, inputs: dict[str, Inputs]) -> None:
+    config, test = bench.config, inputs["test"]
+    on_images = isinstance(test, ImageInputs)
+    write_model(
+        directory,
+        method,
+        config,
+        bench.source.classes,
+        preprocessing=test.preprocessing if isinstance(test, ImageInputs) else None,
+        extractor=None if on_images or config.features else Extractor.of(config, backbone_name(config)),
     )
 
 
