@@ -30,7 +30,9 @@ def save(path: Path, tensors: Mapping[str, Tensor], story: Mapping[str, Any]) ->
             plain[name] = tensor.clone()
         seen.add(plain[name].data_ptr())
     with atomic_write(path) as temporary:
+        mode = temporary.stat().st_mode
         save_file(plain, temporary, metadata={"story": json.dumps(story)})
+        temporary.chmod(mode)  # safetensors makes files that only their owner may read
 
 
 def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
