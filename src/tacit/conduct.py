@@ -21,6 +21,7 @@ from torch import Tensor
 from .assemble import Bench, assemble, backbone_name, check_fit
 from .checkpoint import load, named, save, under
 from .data.batches import ImageInputs, Inputs
+from .errors import UserError
 from .evaluate import Rule, Scores, counts, figures, scores
 from .files import atomic_write
 from .label_table import LabelTable, write_label_table
@@ -32,7 +33,7 @@ from .result import describe_choices, describe_oracles, protocol_parts, write_re
 from .run import RunConfig, RunDirectory
 from .runtime import Runtime
 from .train import Diverged, Interrupted
-from .trial import Best, Interruption, Screen, Trial, discard
+from .trial import Best, Interruption, Screen, Silent, Trial, discard
 
 EXAMPLES = 48  # test images whose thumbnails a report may show
 THUMBNAIL = 96  # pixels
@@ -55,7 +56,8 @@ def conduct(config: RunConfig, out: Path, screen: Screen, *, resume: bool = Fals
     stages = budgets(config.protocol, config.budget)
     check_fit(config, stages)
     runtime = Runtime(config.device, config.precision, trackers=config.tracker, project=out)
-    directory = RunDirectory.claim(out, config, resume=resume)
+    screen = screen if runtime.is_main else Silent()
+    directory = _claim(out, config, runtime, resume=resume)
     if directory.finished:
         screen.say(f"{out} is finished already.")
         return dict(json.loads(directory.result_file.read_text()))
@@ -73,12 +75,17 @@ def conduct(config: RunConfig, out: Path, screen: Screen, *, resume: bool = Fals
         except Interrupted as stop:
             again = f"tacit train --config {directory.config_file} --out {out} --resume"
             raise Interrupted(f"{stop}. Everything is saved; go on with:\n  {again}") from stop
-        except torch.cuda.OutOfMemoryError as error:
-            raise _out_of_memory(config, stages) from error
     result = _finish(bench, directory, stages, runtime, screen, tried, time.perf_counter() - began)
     if config.tracker:
         runtime.accelerator.end_training()
     return result
+
+
+def _claim(out: Path, config: RunConfig, runtime: Runtime, *, resume: bool) -> RunDirectory:
+    """The first process claims the directory; the others then find it."""
+    directory = RunDirectory.claim(out, config, resume=resume) if runtime.is_main else RunDirectory(out)
+    runtime.wait()
+    return directory
 
 
 # --- training: one trial, or a search ---------------------------------------------------------------------------------
@@ -106,6 +113,8 @@ def _train(
         trial = Trial(bench, where, (*stages[:-1], last), runtime, screen, interruption)
         try:
             best = trial.run()
+        except torch.cuda.OutOfMemoryError as error:
+            raise _out_of_memory(bench.config, trial.budgets[trial.budget]) from error
         except Diverged as error:
             if not bench.config.search:
                 raise
@@ -116,8 +125,8 @@ def _train(
             for rule, b in best.items():
                 _keep_if_better(directory, rule, point, b, tried)
             directory.append(directory.search_file, line)
+            discard(where.checkpoint_file)
         tried.append(line)
-        discard(where.checkpoint_file)
         runtime.wait()
     if not any(line["best"] for line in tried):
         raise Diverged("every point of the search diverged: the loss became NaN or infinite. Search smaller lr.")
@@ -200,7 +209,8 @@ def _finish(
         "search": _search_lines(tried, rules[0]) if config.search else None,
     }
     if not runtime.is_main:
-        return content
+        runtime.wait()
+        return dict(json.loads(directory.result_file.read_text()))
     if config.search:
         chosen = RunDirectory(directory.path / "search" / _name(main.point))
         shutil.copyfile(chosen.metrics_file, directory.metrics_file)
@@ -211,6 +221,7 @@ def _finish(
     result = write_result(directory, bench, content)
     for rule in rules:
         discard(_winner_file(directory, rule))
+    runtime.wait()
     return result
 
 
@@ -306,12 +317,10 @@ def _stop_on_ctrl_c() -> Iterator[Interruption]:
         signal.signal(signal.SIGINT, before)
 
 
-def _out_of_memory(config: RunConfig, stages: tuple[Stage, ...]) -> Exception:
-    from .errors import UserError
-
+def _out_of_memory(config: RunConfig, stage: Stage) -> UserError:
     size = f", --image-size {config.image_size}" if config.image_size else ""
     return UserError(
-        f"the GPU is out of memory with --batch-size {stages[-1].batch_size}{size}. Try a smaller --batch-size, a "
+        f"the GPU is out of memory with --batch-size {stage.batch_size}{size}. Try a smaller --batch-size, a "
         "smaller --image-size, or --precision bf16; other processes may also be using this GPU (nvidia-smi)."
     )
 

@@ -13,8 +13,8 @@ from .methods.base import Method
 from .methods.parts import RowTable
 
 BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
-# A missed step weighs 0.9 of the one before: terms after this many are below 1e-11 of the first.
-HORIZON = 250
+# A missed step weighs 0.9 of the one before: what these leave out is below the rounding of the sum.
+HORIZON = {torch.float32: 160, torch.float64: 350}
 # Below this many cells one fused dense step is faster than gathering, catching up and scattering rows
 # (benchmarks/row_adam.py measures where the two cross).
 DENSE_CELLS = 400_000
@@ -35,7 +35,7 @@ class RowAdam:
         self.m, self.v = torch.zeros_like(weight), torch.zeros_like(weight)
         self.last = torch.zeros(len(weight), dtype=torch.int64, device=weight.device)
         self.time = torch.zeros((), dtype=torch.int64, device=weight.device)
-        self.lags = torch.arange(1, HORIZON + 1, device=weight.device)
+        self.lags = torch.arange(1, HORIZON[weight.dtype] + 1, device=weight.device)
         self.decay1, self.decay2 = BETA1 ** self.lags.double(), BETA2 ** self.lags.double()
         self.index: Tensor | None = None
         weight.requires_grad_(False)
@@ -62,12 +62,15 @@ class RowAdam:
         pull = self.decay1 / (1 - BETA1**past * self.decay1)
         pull = torch.where(self.lags <= missed[:, None], pull, 0.0).to(v.dtype)
         drag = (self.decay2 / (1 - BETA2**past * self.decay2)).sqrt().to(v.dtype)
-        terms = torch.einsum("bcj,bj->bc", 1 / (v.sqrt()[:, :, None] * drag[:, None, :] + EPS), pull)
-        self.table.weight.data.index_add_(0, rows, m * terms, alpha=-self.lr)
+        per_lag = (v.sqrt()[:, :, None] * drag[:, None, :]).add_(EPS).reciprocal_()
+        terms = torch.bmm(per_lag, pull[:, :, None]).squeeze(2)
         decay = missed[:, None].double()
+        # Copied, not added in place: a row that is listed twice moves once.
+        weight = self.table.weight.data
+        weight.index_copy_(0, rows, weight.index_select(0, rows).addcmul_(m, terms, value=-self.lr))
         self.m.index_copy_(0, rows, m * (BETA1**decay).to(m.dtype))
         self.v.index_copy_(0, rows, v * (BETA2**decay).to(v.dtype))
-        self.last.index_fill_(0, rows, 0).index_add_(0, rows, self.time.expand(len(rows)))
+        self.last.index_copy_(0, rows, self.time.expand(len(rows)))
 
     @torch.no_grad()
     def step(self) -> None:
@@ -101,6 +104,8 @@ class Optimizer:
         self.row_tables: list[RowAdam] = []
         for group in method.groups(lr):
             rows = group.pop("rows", False)
+            if rows:  # decay would pull estimates of labels towards 1/2; RowAdam has none, whatever the table's size
+                group["weight_decay"] = 0.0
             group["params"] = [p for p in group["params"] if p.requires_grad]
             if rows and group["params"][0].numel() > dense_cells:
                 self.row_tables.append(RowAdam(tables[id(group["params"][0])], group["lr"]))
@@ -108,7 +113,12 @@ class Optimizer:
                 ordinary.append(group)
         device = next(method.parameters()).device
         self.adam = Adam(
-            ordinary, lr=lr, weight_decay=weight_decay, fused=True, capturable=device.type == "cuda", betas=(BETA1, BETA2)
+            ordinary,
+            lr=lr,
+            weight_decay=weight_decay,
+            fused=True,
+            capturable=device.type == "cuda",
+            betas=(BETA1, BETA2),
         )
         for group in self.adam.param_groups:  # state exists from the start: a checkpoint has one shape at any step
             for p in group["params"]:
@@ -163,9 +173,14 @@ def _world() -> int:
 
 
 def _everyones(rows: Tensor) -> Tensor:
-    """The same rows of all data-parallel processes, one after the other."""
-    if _world() == 1:
+    """The same rows of all data-parallel processes, one after the other; shares of a last batch differ in length."""
+    if (world := _world()) == 1:
         return rows
-    parts = [torch.empty_like(rows) for _ in range(_world())]
-    dist.all_gather(parts, rows.contiguous())
-    return torch.cat(parts)
+    mine = torch.tensor([len(rows)], device=rows.device)
+    lengths = [torch.empty_like(mine) for _ in range(world)]
+    dist.all_gather(lengths, mine)
+    longest = max(int(length) for length in lengths)
+    padded = torch.cat([rows, rows.new_zeros((longest - len(rows), *rows.shape[1:]))])
+    parts = [torch.empty_like(padded) for _ in range(world)]
+    dist.all_gather(parts, padded)
+    return torch.cat([part[: int(length)] for part, length in zip(parts, lengths, strict=True)])

@@ -25,15 +25,15 @@ class Runtime:
         trackers: tuple[str, ...] = (),
         project: Path | None = None,
     ) -> None:
-        if device.startswith("cuda") and not torch.cuda.is_available():
-            raise UserError(
-                f"--device {device}: no CUDA device is available here. Use --device cpu (or auto), or start on a machine "
-                "with a GPU and a CUDA build of torch."
-            )
+        _check_device(device)
         # Bit-exact resumption needs deterministic kernels; cuBLAS reads this before its first call.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         from accelerate import Accelerator
+        from accelerate.state import AcceleratorState
 
+        if int(os.environ.get("WORLD_SIZE", 1)) == 1:
+            # Accelerate keeps the first device and precision of a process for good; each run has its own.
+            AcceleratorState._reset_state(reset_partial_state=True)
         self.accelerator = Accelerator(
             cpu=device == "cpu",
             mixed_precision="bf16" if precision == "bf16" else "no",
@@ -41,9 +41,13 @@ class Runtime:
             project_dir=str(project) if project else None,
         )
         self.device = torch.device(device) if ":" in device else self.accelerator.device
+        if self.device.type == "cuda":
+            torch.cuda.set_device(self.device)
         self.precision = precision
         self.rank, self.world = self.accelerator.process_index, self.accelerator.num_processes
         torch.use_deterministic_algorithms(True, warn_only=True)
+        # No result here depends on fresh memory; overwriting all of it with NaN costs more than it could find.
+        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
         torch.backends.cudnn.benchmark = False
 
     @property
@@ -76,9 +80,42 @@ class Runtime:
         cuts = [rank * total // self.world for rank in range(self.world + 1)]
         return torch.cat([part[: cuts[i + 1] - cuts[i]] for i, part in enumerate(every)])
 
+    def mean(self, values: Tensor) -> Tensor:
+        """The mean over processes."""
+        return values if self.world == 1 else self._sum(values.clone()) / self.world
+
+    def any(self, mine: bool) -> bool:
+        """Whether it holds in any process: all of them then do the same."""
+        return mine if self.world == 1 else bool(self._sum(torch.tensor([float(mine)], device=self.device)) > 0)
+
+    def _sum(self, values: Tensor) -> Tensor:
+        torch.distributed.all_reduce(values)
+        return values
+
+    def align(self, method: nn.Module) -> None:
+        """The first process's buffers for all: each saw the batch statistics of its own images."""
+        if self.world > 1:
+            for buffer in method.buffers():
+                torch.distributed.broadcast(buffer, 0)
+
     def wait(self) -> None:
         if self.world > 1:
             self.accelerator.wait_for_everyone()
+
+
+def _check_device(device: str) -> None:
+    kind, _, number = device.partition(":")
+    if device not in ("auto", "cpu", "cuda") and not (kind == "cuda" and number.isdecimal()):
+        raise UserError(f"--device {device}: unknown. Devices: auto, cpu, cuda, or one of several GPUs as in cuda:1.")
+    if kind != "cuda":
+        return
+    if not torch.cuda.is_available():
+        raise UserError(
+            f"--device {device}: no CUDA device is available here. Use --device cpu (or auto), or start on a machine "
+            "with a GPU and a CUDA build of torch."
+        )
+    if number and int(number) >= torch.cuda.device_count():
+        raise UserError(f"--device {device}: this machine has {torch.cuda.device_count()} GPU(s), counted from cuda:0.")
 
 
 def _check_trackers(names: tuple[str, ...]) -> list[str]:

@@ -38,7 +38,10 @@ class Recorder:
 
 
 class Step:
-    """visit, loss, backward, optimizer, after_step; returns the named terms' values [T] on the device."""
+    """visit, loss, backward, optimizer, after_step; returns the named terms' values [T] on the device.
+
+    With several processes a value is this one's share: their mean is the term over the whole step.
+    """
 
     def __init__(
         self, method: Method, optimizer: Optimizer, runtime: Runtime, recorder: Recorder | None = None
@@ -53,8 +56,9 @@ class Step:
             terms = self.forward(batch, clock)
         self.names = tuple(terms)
         values = torch.stack([term.float() for term in terms.values()])
-        total = values.sum()
-        (total if weight == 1.0 else total * weight).backward()  # type: ignore[no-untyped-call]
+        if weight != 1.0:
+            values = values * weight
+        values.sum().backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         self.optimizer.zero_grad()
         with torch.no_grad():

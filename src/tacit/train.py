@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .data.batches import Batches, Inputs, in_order
+from .data.images import subseed
 from .errors import UserError
 from .labels import Labels
 from .methods.base import Clock, Method, Stage, Swept
@@ -97,6 +98,7 @@ def fit(
                 refresh(method, clock, inputs, runtime)
             end = run_epoch(step, batches, clock, state, listener, seed=seed)
             optimizer.settle()
+            runtime.align(method)
             state = State(stage=clock.stage, epoch=epoch + 1, optimizer=optimizer.state())
             if listener.on_epoch(end, state):
                 break
@@ -114,30 +116,33 @@ def run_epoch(step: Step, batches: Batches, clock: Clock, state: State, listener
         state.terms[done - 1] = values
         state.step, state.seconds = done, time.perf_counter() - began
         if done % CHECK_EVERY == 0 or done == batches.steps:
-            listener.on_step(clock._replace(step=done), _finite_means(state.terms[:done], step.names, clock))
+            so_far = _finite_means(step.runtime.mean(state.terms[:done]), step.names, clock)
+            listener.on_step(clock._replace(step=done), so_far)
         if done < batches.steps and listener.interrupted(state):
             raise Interrupted(f"stopped in stage {clock.stage}, epoch {clock.epoch}, after step {done}")
     assert state.terms is not None
-    return EpochEnd(batches.stage, clock, _finite_means(state.terms, step.names, clock), state.seconds)
+    means = _finite_means(step.runtime.mean(state.terms), step.names, clock)
+    return EpochEnd(batches.stage, clock, means, state.seconds)
 
 
 def _values(step: Step, batches: Batches, clock: Clock, start: int, seed: int) -> Iterator[Tensor]:
     """Take the steps; yield each one's terms [T], still on the device."""
+    rank = step.runtime.rank
     if CapturedStep.possible(step, batches):
         captured = CapturedStep(step, batches, clock)
         for number, rows in enumerate(batches.order(clock.epoch)[start:], start):
-            seed_step(seed, clock, number)
+            seed_step(seed, clock, number, rank)
             yield captured(torch.from_numpy(rows).to(batches.device, non_blocking=True))
         return
     for number, batch in enumerate(batches.epoch(clock.epoch, start), start):
-        seed_step(seed, clock, number)
+        seed_step(seed, clock, number, rank)
         weight = batches.weight(number, len(batch.index))
         yield step(batch, clock._replace(step=number), weight)
 
 
-def seed_step(seed: int, clock: Clock, step: int) -> None:
+def seed_step(seed: int, clock: Clock, step: int, rank: int = 0) -> None:
     """Dropout and whatever else draws from the global generators becomes a function of the step's address."""
-    address = (((seed * 31 + clock.stage) * 1_000_003 + clock.epoch) * 1_000_003 + step) % (2**63 - 1)
+    address = subseed(seed, clock.stage, clock.epoch, step, rank) >> 1
     torch.default_generator.manual_seed(address)
     if torch.cuda.is_available():
         torch.cuda.manual_seed(address)

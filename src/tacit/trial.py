@@ -5,6 +5,7 @@ A run without a search is one trial; a search is several, compared on validation
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -24,13 +25,25 @@ from .metrics.ranking import mean_average_precision
 from .run import RunDirectory
 from .runtime import Runtime
 from .step import Recorder
-from .train import Diverged, EpochEnd, State, fit
+from .train import CHECK_EVERY, Diverged, EpochEnd, Interrupted, State, fit
 
 CHECKPOINT_SECONDS = 60.0  # between checkpoints at the end of epochs; an interruption always writes one
 
 
 class Screen(Protocol):
     """Where a run tells what it is doing."""
+
+    def say(self, text: str) -> None: ...
+
+    def step(self, clock: Clock, terms: dict[str, float]) -> None: ...
+
+    def epoch(self, line: dict[str, Any]) -> None: ...
+
+    def decoding(self, done: int, of: int) -> None: ...
+
+
+class Silent:
+    """The screen of processes other than the first."""
 
     def say(self, text: str) -> None: ...
 
@@ -151,9 +164,11 @@ class Trial:
         self.screen.step(clock, terms)
 
     def interrupted(self, state: State) -> bool:
-        if self.interruption.requested:
+        if self.runtime.world > 1 and state.step % CHECK_EVERY:
+            return False  # processes have to stop at the same step, and asking each other costs time
+        if stop := self.runtime.any(self.interruption.requested):
             self._save(state)
-        return self.interruption.requested
+        return stop
 
     def on_epoch(self, end: EpochEnd, state: State) -> bool:
         line = {"stage": end.stage.name, "epoch": end.clock.epoch, "terms": end.terms, "seconds": end.seconds}
@@ -163,11 +178,10 @@ class Trial:
         self.lines += 1
         self.screen.epoch(line)
         self._track(line)
-        if self.interruption.requested or time.perf_counter() - self.saved_at > CHECKPOINT_SECONDS:
+        stop = self.runtime.any(self.interruption.requested)
+        if stop or self.runtime.any(time.perf_counter() - self.saved_at > CHECKPOINT_SECONDS):
             self._save(state)
-        if self.interruption.requested:
-            from .train import Interrupted
-
+        if stop:
             raise Interrupted(f"stopped after epoch {end.clock.epoch} of {end.stage.name}")
         return False
 
@@ -181,7 +195,7 @@ class Trial:
             if held is None or value is None or held.value is None or value > held.value:
                 self.best[rule] = Best(value, end.stage.name, end.clock.epoch, snapshot(self.method))
         if val is not None and judge.val is not None:
-            out["val"] = {"mAP": mean_average_precision(val, judge.val.dense()).value}
+            out["val"] = {"mAP": _or_none(mean_average_precision(val, judge.val.dense()).value)}
             out["selection"] = values[self.rules[0]]
         if (recovery := self._label_recovery(end)) is not None:
             out["train"] = {"mAP": recovery}
@@ -195,11 +209,11 @@ class Trial:
         truth: Labels = self.bench.judge.train
         if self.recorder is not None:
             seen = self.recorder.table.isfinite().all(dim=1).cpu().numpy()
-            return mean_average_precision(self.recorder.table.cpu().numpy()[seen], truth.dense()[seen]).value
+            return _or_none(mean_average_precision(self.recorder.table.cpu().numpy()[seen], truth.dense()[seen]).value)
         if when == "end" or (when == "auto" and end.stage.inputs == "images"):
             return None
         train = scores(self.method, self.inputs["train"], self.runtime)
-        return mean_average_precision(train, truth.dense()).value
+        return _or_none(mean_average_precision(train, truth.dense()).value)
 
     def _track(self, line: dict[str, Any]) -> None:
         if self.bench.config.tracker:
@@ -220,6 +234,7 @@ class Trial:
         }
 
     def _save(self, state: State) -> None:
+        terms = None if state.terms is None else self.runtime.mean(state.terms)
         if self.runtime.is_main:
             story = {
                 **self._identity(),
@@ -231,8 +246,8 @@ class Trial:
             tensors = named(self.method.state_dict(), "method") | named(state.optimizer, "optimizer")
             for rule, best in self.best.items():
                 tensors |= named(best.state, f"best.{rule}")
-            if state.terms is not None:
-                tensors["terms"] = state.terms
+            if terms is not None:
+                tensors["terms"] = terms
             if self.recorder is not None:
                 tensors["recorded"] = self.recorder.table
             save(self.directory.checkpoint_file, tensors, story)
@@ -242,7 +257,8 @@ class Trial:
     def _open_checkpoint(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         file = self.directory.checkpoint_file
         if not file.is_file():
-            self.directory.metrics_file.unlink(missing_ok=True)
+            if self.runtime.is_main:
+                self.directory.metrics_file.unlink(missing_ok=True)
             return {}, {}
         tensors, story = load(file)
         for key, mine in self._identity().items():
@@ -251,9 +267,9 @@ class Trial:
                     f"{file} belongs to another {'class list' if key == 'classes' else key}: "
                     f"{_short(story.get(key))} there, {_short(mine)} here. Give --out another folder, or delete it."
                 )
-        self.directory.rewrite_lines(
-            self.directory.metrics_file, self.directory.lines(self.directory.metrics_file)[: story["lines"]]
-        )
+        if self.runtime.is_main:
+            kept = self.directory.lines(self.directory.metrics_file)[: story["lines"]]
+            self.directory.rewrite_lines(self.directory.metrics_file, kept)
         self.lines = story["lines"]
         return story, tensors
 
@@ -265,6 +281,11 @@ class Trial:
         at = State(**story["state"], optimizer=under(tensors, "optimizer"))
         self.screen.say(f"resuming at epoch {at.epoch}, step {at.step}")
         return replace(at, terms=tensors["terms"].to(self.runtime.device) if "terms" in tensors else None)
+
+
+def _or_none(value: float) -> float | None:
+    """None where no class could be scored: JSON has no NaN."""
+    return value if math.isfinite(value) else None
 
 
 def _short(value: Any) -> str:

@@ -10,6 +10,7 @@ import math
 import torch
 from torch import Tensor
 
+from .batch import step_mean
 from .partial import cross_entropy, wide
 
 UNKNOWN_SPREAD = math.log(0.6 / 0.4)  # logits of 0.4 and 0.6
@@ -23,9 +24,8 @@ def expected_positives_penalty(logits: Tensor, k: float) -> Tensor:
     A statistic of the batch and not of a cell: logits [..., B, C] give [...]. The square comes after the batch mean, so
     single images may have more or fewer positives than k.
     """
-    images, classes = logits.shape[-2:]
-    k_hat = wide(logits).sigmoid().sum((-2, -1)) / images
-    return ((k_hat - k) / classes).square()
+    k_hat = step_mean(wide(logits).sigmoid().sum(-1))
+    return ((k_hat - k) / logits.shape[-1]).square()
 
 
 def mutual_cross_entropy(pair: Tensor, *, eps: float = 0.0) -> Tensor:
