@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from .data.batches import FeatureInputs, ImageInputs, Inputs
@@ -97,6 +98,12 @@ def _load(spec: str, data: str | None, options: tuple[tuple[str, Any], ...]) -> 
 def assemble(config: RunConfig) -> Bench:
     """Load, observe, split: the published order (hide labels on the whole pool, then hold validation out)."""
     source = source_of(config)
+    for needed in ("train", "test"):
+        if needed not in source.splits or not len(source.splits[needed]):
+            raise UserError(
+                f"{config.source} has no images in a split '{needed}': a run needs images to train on and images to be "
+                "judged by. A label table names them in its column 'split'."
+            )
     pool, test = source.splits["train"], source.splits["test"]
     observation = parse_observation(config.observe)
     seed = observation.published_seed if config.observe_seed is None else config.observe_seed
@@ -119,7 +126,15 @@ def assemble(config: RunConfig) -> Bench:
         val_observed=observed_val,
         train_observed=observed,
     )
-    return Bench(config, source, splits, observed, judge, seed, tuple(warnings_for(observed)))
+    warnings = warnings_for(observed)
+    if config.selection != "last" and judge.val is not None:
+        blank = np.zeros(judge.val.shape, np.float32)
+        if judge.selection(config.selection, blank) is None:
+            warnings.append(
+                f"none of the classes can be scored on the {len(judge.val)} validation images: epochs cannot be "
+                "compared, and the last one is kept. A larger --val helps."
+            )
+    return Bench(config, source, splits, observed, judge, seed, tuple(warnings))
 
 
 def _image_inputs(bench: Bench, runtime: Runtime, progress: Report | None) -> dict[str, Inputs]:
@@ -168,14 +183,12 @@ def _store(key: _Key, size: int, workers: int, interpolation: Any, progress: Rep
 def _feature_inputs(bench: Bench, runtime: Runtime, progress: Report | None) -> dict[str, Inputs]:
     config = bench.config
     found = _brought(config.features) if config.features else _extracted(bench, runtime, progress)
-    return {
-        name: FeatureInputs(found.for_images(split.images), runtime.device) for name, split in bench.splits.items()
-    }
+    return {name: FeatureInputs(found.for_images(split.images), runtime.device) for name, split in bench.splits.items()}
 
 
 @lru_cache(maxsize=2)
 def _brought(path: str) -> FeatureSet:
-    """Features named on the command line: a folder of ours, or a file from elsewhere (names may lack folder, suffix)."""
+    """Features named on the command line: a folder of ours, or a file from elsewhere, its names without suffix."""
     where = Path(path)
     return open_features(where) if where.is_dir() else import_features(where, match="stem")
 

@@ -51,7 +51,7 @@ class Judge:
     train_observed: Labels
 
     def selection(self, rule: Rule, val_scores: Scores | None) -> float | None:
-        """The value by which a rule prefers an epoch; None where it has no opinion ('last')."""
+        """The value by which a rule prefers an epoch; None where it has no opinion: 'last', or no class to score."""
         if rule == "last" or val_scores is None:
             return None
         assert self.val is not None and self.val_observed is not None
@@ -60,7 +60,8 @@ class Judge:
             labels = self.val_observed.dense()
             if unknown_rule(self.val_observed) == "negative":
                 labels = unknown_as_absent(labels)
-        return mean_average_precision(val_scores, labels).value
+        value = mean_average_precision(val_scores, labels).value
+        return value if np.isfinite(value) else None
 
     def estimates(self, estimates: Tensor | None) -> dict[str, float] | None:
         """A method's guess of the training labels on the cells it was not told: mAP, precision and recall at 0.5."""
@@ -97,4 +98,3 @@ def counts(truth: Labels, observed: Labels | None = None) -> dict[str, Any]:
         known = observed.counts()
         out |= {"observed_present": known.present.tolist(), "observed_absent": known.absent.tolist()}
     return out
-

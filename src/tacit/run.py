@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from tyro.conf import Positional
 
 from .errors import UserError
-from .files import atomic_write
+from .files import atomic_write, is_disk_full
 
 
 class RunError(UserError):
@@ -24,7 +24,7 @@ class RunError(UserError):
 class RunConfig:
     """Source x observation x net x method x protocol x seed."""
 
-    source: Positional[str]  # scenes, voc2012, coco2014, nuswide, cub, or a label table's path; NAME:PATH also says where
+    source: Positional[str]  # scenes, voc2012, coco2014, nuswide, cub, or a label table; NAME:PATH also says where
     method: Annotated[str, "the method; `tacit methods` lists them"] = "an"
     observe: str = "single-positive"  # how labels are hidden; `tacit observe --list` lists the models
     protocol: Literal["linear", "finetune", "linear_init"] = "linear"
@@ -57,7 +57,7 @@ class RunConfig:
     def __post_init__(self) -> None:
         if not 0 <= self.val < 1:
             raise RunError(f"--val is a share of the training images in [0, 1), not {self.val}")
-        if self.search and self.select == "last":
+        if self.search and "last" in (self.selection, *self.also_select):
             raise RunError("a search chooses on validation: it does not go with --select last or --val 0")
 
     @property
@@ -131,7 +131,7 @@ class RunDirectory:
                 raise RunError(
                     f"{path} holds {state} already. Add --resume to go on with it, or give --out another name."
                 )
-            if different := _differences(here.config(), config):
+            if different := _differences(here.config(), from_toml(to_toml(config), "this run")):
                 raise RunError(
                     f"{path} holds another run: {'; '.join(different)}. Resume with the same settings "
                     f"(`tacit train --config {here.config_file} --out {path} --resume`), or give --out another name."
@@ -153,8 +153,13 @@ class RunDirectory:
         self.write(file, json.dumps(content, indent=1, allow_nan=False) + "\n")
 
     def append(self, file: Path, line: Mapping[str, Any]) -> None:
-        with file.open("a") as out:
-            out.write(json.dumps(line, allow_nan=False) + "\n")
+        text = json.dumps(line, allow_nan=False) + "\n"
+        try:
+            with file.open("a") as out:
+                out.write(text)
+        except OSError as error:
+            why = "no space left on the disk" if is_disk_full(error) else error.strerror
+            raise RunError(f"cannot write {file}: {why}. Mend that and go on with --resume.") from error
 
     def lines(self, file: Path) -> list[dict[str, Any]]:
         """JSON lines; a last line cut off by a crash is dropped."""

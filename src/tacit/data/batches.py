@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..errors import UserError
 from ..labels import Labels
 from ..methods.base import Batch, Part, Stage, View
 from .images import VIEWS, PixelStore, Preprocessing, make_view, uniforms
@@ -131,6 +132,11 @@ class Batches:
         self.states = torch.tensor(labels.dense()).to(device) if resident else None
         rounds = [len(p.rows) / p.batch_size for p in self.parts]
         self.steps = int(max(np.floor(r) if stage.drop_last else np.ceil(r) for r in rounds))
+        if not self.steps:
+            raise UserError(
+                f"{len(labels)} training images do not fill a batch of {stage.batch_size}, and drop_last leaves out "
+                "what does not: nothing is left to train on. Use a smaller --batch-size, or --no-drop-last."
+            )
 
     def order(self, epoch: int) -> list[NDArray[np.int64]]:
         """Rows of every step of an epoch: one pass over the longest part, the shorter ones start over."""
@@ -162,8 +168,10 @@ class Batches:
 
     def weight(self, step: int, local: int) -> float:
         """What a process's mean loss counts for, so that the average over processes is the mean over the step."""
-        world, rows = self.shard[1], sum(self.sizes(step))
-        return 1.0 if world == 1 or rows < world else local * world / rows
+        if (world := self.shard[1]) == 1:
+            return 1.0
+        rows = sum(self.sizes(step))
+        return 1.0 if rows < world else local * world / rows
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """The batches of an epoch from step `start` on."""
