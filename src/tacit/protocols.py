@@ -50,6 +50,7 @@ class Budget:
     linear_epochs: int | None = None  # linear_init: of its linear phase
     linear_batch_size: int | None = None  # linear_init: of its linear phase
     linear_lr: float | None = None  # linear_init: of its linear phase
+    linear_drop_last: bool | None = None  # linear_init: in its linear phase
 
 
 def budgets(protocol: str, changes: Mapping[str, Any]) -> tuple[Stage, ...]:

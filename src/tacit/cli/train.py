@@ -12,7 +12,7 @@ from ..protocols import Budget
 from ..run import RunConfig
 from . import console
 from .flags import Group
-from .options import Parsed, method_group, parse, source_group
+from .options import Groups, Parsed, method_group, parse, source_group
 
 ABOUT = "Train one method on one source under one protocol; the run directory then holds everything about it."
 BUDGET = Group("budget", Budget, "Changes of the protocol's budget; a recipe sets them in its table [budget].")
@@ -25,9 +25,7 @@ class Train(RunConfig):
 
 
 def run(argv: Sequence[str]) -> int:
-    parsed = parse(
-        "train", Train, argv, groups={"method": method_group, "source": source_group, "budget": BUDGET}, about=ABOUT
-    )
+    parsed = asked(argv)
     config, out = config_of(parsed), parsed.config.out
     if out is None:
         raise UserError("--out DIR is missing: where should the run be kept? For example --out runs/first")
@@ -38,6 +36,12 @@ def run(argv: Sequence[str]) -> int:
         result = conduct(config, out, screen, resume=parsed.config.resume)
     tell(result, out)
     return 0
+
+
+def asked(argv: Sequence[str]) -> Parsed[Train]:
+    """The words of `tacit train`, read."""
+    groups: Groups = {"method": method_group, "source": source_group, "budget": BUDGET}
+    return parse("train", Train, argv, groups=groups, about=ABOUT)
 
 
 def config_of(parsed: Parsed[Train]) -> RunConfig:
@@ -51,7 +55,9 @@ def config_of(parsed: Parsed[Train]) -> RunConfig:
 def tell(result: Mapping[str, Any], out: Path) -> None:
     """The figures a person looks for first, and where the rest is."""
     metrics, selected = result["metrics"], result["selected"]
-    rows = [[name, *_percent(metrics[name], "mAP", "OF1", "CF1")] for name in ("train", "val", "test") if name in metrics]
+    rows = [
+        [name, *_percent(metrics[name], "mAP", "OF1", "CF1")] for name in ("train", "val", "test") if name in metrics
+    ]
     console.table(["split", "mAP", "OF1", "CF1"], rows, right=("mAP", "OF1", "CF1"))
     print(f"epoch {selected['epoch']} of {selected['stage']}, selected on {selected['labels']} validation labels")
     if selected.get("point"):
@@ -62,7 +68,9 @@ def tell(result: Mapping[str, Any], out: Path) -> None:
         print(f"oracle: {oracle}")
     for name, classes in result["unscored"].items():
         if classes:
-            print(f"{name}: {len(classes)} classes cannot be scored: {', '.join(classes[:8])}{' …' * (len(classes) > 8)}")
+            print(
+                f"{name}: {len(classes)} classes cannot be scored: {', '.join(classes[:8])}{' …' * (len(classes) > 8)}"
+            )
     print(f"run directory: {out}")
 
 

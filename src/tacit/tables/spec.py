@@ -1,0 +1,148 @@
+"""A published table as written in `recipes/tables/NAME.toml`: its cells, and the recipe that each of them is."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError
+
+HOME = "recipes"  # in the working directory, else in the checkout this package is imported from
+
+
+class TableError(UserError):
+    """A published table, one of its cells or a result of it that does not exist or cannot be read."""
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    label: str  # as the paper prints it
+    labels: str  # what the row is told of the labels, in the paper's words
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One published number."""
+
+    table: str
+    source: str
+    row: Row
+    protocol: str
+    published: float  # percent, as printed
+
+    @property
+    def recipe(self) -> str:
+        return f"{self.source}/{self.row.name}_{self.protocol}"
+
+
+@dataclass(frozen=True)
+class Table:
+    name: str
+    title: str
+    where: str
+    paper: str
+    note: str
+    metric: str
+    split: str  # whose metric it is: test, or train for label recovery
+    runs: str  # folder of the runs; tables that read different figures of the same runs share it
+    baseline: str  # the row that differences are counted from
+    reference: str  # the row with full labels; "" where the table has none
+    images: Mapping[str, Mapping[str, int]]  # source -> split -> images of the published experiment
+    cells: tuple[Cell, ...]
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(cell.source for cell in self.cells))
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(cell.protocol for cell in self.cells))
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(cell.row.name for cell in self.cells))
+
+    def choose(
+        self, sources: Sequence[str] = (), protocols: Sequence[str] = (), rows: Sequence[str] = ()
+    ) -> tuple[Cell, ...]:
+        """The cells of these sources, protocols and rows; nothing named means all."""
+        for kind, asked, known in (
+            ("source", sources, self.sources),
+            ("protocol", protocols, self.protocols),
+            ("row", rows, self.rows),
+        ):
+            if wrong := [word for word in asked if word not in known]:
+                raise TableError(f"{self.name} has no {kind} '{wrong[0]}'. It has {', '.join(known)}.")
+        chosen = tuple(
+            cell
+            for cell in self.cells
+            if (not sources or cell.source in sources)
+            and (not protocols or cell.protocol in protocols)
+            and (not rows or cell.row.name in rows)
+        )
+        if not chosen:
+            raise TableError(f"{self.name} has no cell with this source, protocol and row at once.")
+        return chosen
+
+
+def recipes_folder(given: Path | None = None) -> Path:
+    """Where the recipes lie: as told, in the working directory, or in the checkout of this package."""
+    if given is not None:
+        if not (given / "tables").is_dir():
+            raise TableError(f"--recipes {given}: there is no folder {given / 'tables'}.")
+        return given
+    places = (Path(HOME), Path(__file__).resolve().parents[3] / HOME)
+    for place in places:
+        if (place / "tables").is_dir():
+            return place
+    raise TableError(
+        "no folder recipes/tables here. Recipes come with the source code, not with the installed package: run this "
+        "in a clone of the repository, or name its recipes with --recipes DIR."
+    )
+
+
+def table_names(recipes: Path) -> list[str]:
+    return sorted(path.stem for path in (recipes / "tables").glob("*.toml"))
+
+
+def find_table(name: str, recipes: Path) -> Table:
+    path = recipes / "tables" / f"{name}.toml"
+    if not path.is_file():
+        raise TableError(f"no table named '{name}'. Tables in {recipes / 'tables'}: {', '.join(table_names(recipes))}.")
+    return read_table(path)
+
+
+def read_table(path: Path) -> Table:
+    try:
+        content = tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise TableError(f"{path} cannot be read as a table: {error}") from error
+    try:
+        words = ("title", "where", "paper", "note", "metric", "split", "runs", "baseline", "reference")
+        return Table(
+            name=path.stem,
+            **{key: str(content[key]) for key in words},
+            images=content["images"],
+            cells=tuple(_cells(path, content)),
+        )
+    except KeyError as error:
+        raise TableError(f"{path}: there is no {error}.") from error
+
+
+def _cells(path: Path, content: Mapping[str, Any]) -> Iterable[Cell]:
+    """In the order of the paper: protocol by protocol, data set by data set, row by row."""
+    sources = content["sources"]
+    for protocol, published in content["published"].items():
+        for name, values in published.items():
+            if len(values) != len(sources) or not all(isinstance(value, int | float) for value in values):
+                raise TableError(
+                    f"{path}, [published.{protocol}] {name}: one number per source ({', '.join(sources)})."
+                )
+        for at, source in enumerate(sources):
+            for name, values in published.items():
+                row = Row(name, content["rows"][name]["label"], content["rows"][name]["labels"])
+                yield Cell(path.stem, source, row, protocol, float(values[at]))
