@@ -275,7 +275,7 @@ def test_same_loss_and_gradient_on_a_gpu(name: str) -> None:
         method.to(device).zero_grad()
         loss = total(method, world.batch(type(method), device=device))
         loss.backward()
-        results.append((loss.detach().cpu(), [p.grad.cpu() for p in method.parameters() if p.grad is not None]))
+        results.append((loss.detach().cpu(), [p.grad.clone().cpu() for p in method.parameters() if p.grad is not None]))
     torch.testing.assert_close(results[0], results[1], rtol=1e-5, atol=1e-6)
 
 

@@ -42,7 +42,7 @@ class Runtime:
         )
         self.device = torch.device(device) if ":" in device else self.accelerator.device
         if self.device.type == "cuda":
-            torch.cuda.set_device(self.device)
+            torch.cuda.set_device(self.device.index or 0)
         self.precision = precision
         self.rank, self.world = self.accelerator.process_index, self.accelerator.num_processes
         torch.use_deterministic_algorithms(True, warn_only=True)
