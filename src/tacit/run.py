@@ -182,4 +182,11 @@ class RunDirectory:
 def _differences(old: RunConfig, new: RunConfig) -> list[str]:
     """Settings that make it another run; where and how it is computed may change."""
     a, b = asdict(old), asdict(new)
-    return [f"{key} was {a[key]!r}, now {b[key]!r}" for key in a if key not in MACHINE and a[key] != b[key]]
+    found = [f"{key} was {a[key]!r}, now {b[key]!r}" for key in a if key not in MACHINE and a[key] != b[key]]
+    if _file_name(old.features) != _file_name(new.features):  # the folder may move; other features are another input
+        found.append(f"features were {old.features!r}, now {new.features!r}")
+    return found
+
+
+def _file_name(path: str | None) -> str | None:
+    return None if path is None else path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
