@@ -97,6 +97,7 @@ def test_settle_drops_missing_and_unreadable_rows_and_says_so(tmp_path: Path) ->
         ("train: truncated or damaged images, rows left out", ("cut.jpg",)),
     ]
     assert len(settle(source, missing="keep").splits["train"]) == 3
+    assert settle(source, missing="keep", check="quick").splits["train"].images == ("a.jpg", "gone.jpg")
     with pytest.raises(SourceError, match=r"listed but missing.*\(1\): gone.jpg.*--missing drop"):
         settle(source, missing="error")
 

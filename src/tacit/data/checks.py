@@ -169,7 +169,8 @@ def _drop_missing(source: str, name: str, split: Split, missing: Missing, proble
 def _drop_unreadable(
     source: str, name: str, split: Split, full: bool, progress: Progress | None, problems: list[Problem]
 ) -> Split:
-    found = check_images(split, full=full, progress=progress)
+    there = split if split.files is None else split.take(np.flatnonzero(on_disk(split.files)))  # --missing keep
+    found = check_images(there, full=full, progress=progress)
     bad = {image for problem in found for image in problem.where}
     if not bad:
         return split
