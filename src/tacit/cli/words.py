@@ -44,7 +44,7 @@ def shorten(words: Iterable[str], flags: Sequence[Flag]) -> list[str]:
 def scan(words: Sequence[str], flags: Sequence[Flag]) -> Scan:
     """What was given, by the flags known so far.
 
-    The word after an unknown flag is taken for its value, unless an argument without dashes would be missing then.
+    The word after an unknown flag is taken for its value, unless a required argument would be missing then.
     """
     by_word = {flag.spelled: flag for flag in flags if not flag.positional}
     by_word |= {negated(flag): flag for flag in flags if flag.is_switch and not flag.positional}
@@ -69,7 +69,9 @@ def scan(words: Sequence[str], flags: Sequence[Flag]) -> Scan:
             doubtful += words[at:end]
         at = end
     arguments = [flag for flag in flags if flag.positional]
-    named |= _arguments(arguments, free + doubtful)
+    if len(free) < sum(flag.required for flag in arguments):
+        free += doubtful
+    named |= _arguments(arguments, free)
     return Scan(named, tuple(unknown))
 
 
