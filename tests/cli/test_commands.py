@@ -200,7 +200,7 @@ class TestCompare:
     @pytest.fixture
     def runs(self, tmp_path, monkeypatch) -> Path:
         monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "report"))
-        from factory import World, write_runs
+        from run_factory import World, write_runs
 
         return write_runs(tmp_path / "runs", World(), ("an", "role"), seeds=2)
 
