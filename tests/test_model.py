@@ -1,7 +1,6 @@
 """A model on disk: what is kept, that it predicts as the run did, and every way a folder can fail to be one."""
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -108,7 +107,7 @@ class TestOnFeatures:
 
     def test_weights_can_be_read_by_whoever_may_read_the_run(self, tmp_path):
         written(tmp_path)
-        modes = {os.stat(tmp_path / name).st_mode for name in ("model.json", "model.safetensors")}
+        modes = {(tmp_path / name).stat().st_mode for name in ("model.json", "model.safetensors")}
         assert len(modes) == 1
 
     def test_progress_counts_to_the_end(self, tmp_path, features):
@@ -216,7 +215,7 @@ def change(folder: Path, **values) -> None:
 
 class TestMistakes:
     def test_nothing_there(self, tmp_path):
-        with pytest.raises(ModelError, match="there is no .*nowhere"):
+        with pytest.raises(ModelError, match=r"there is no .*nowhere"):
             Model.load(tmp_path / "nowhere")
 
     def test_a_file(self, tmp_path):
@@ -267,7 +266,7 @@ class TestMistakes:
         written(tmp_path)
         image_model(tmp_path / "other")
         (tmp_path / "model.safetensors").write_bytes((tmp_path / "other" / "model.safetensors").read_bytes())
-        with pytest.raises(ModelError, match="does not hold the weights that model.json describes"):
+        with pytest.raises(ModelError, match=r"does not hold the weights that model\.json describes"):
             Model.load(tmp_path)
 
     def test_another_class_list(self, tmp_path):

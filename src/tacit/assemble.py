@@ -182,12 +182,12 @@ def _store(key: _Key, size: int, workers: int, interpolation: Any, progress: Rep
 
 def _feature_inputs(bench: Bench, runtime: Runtime, progress: Report | None) -> dict[str, Inputs]:
     config = bench.config
-    found = _brought(config.features) if config.features else _extracted(bench, runtime, progress)
+    found = brought_features(config.features) if config.features else _extracted(bench, runtime, progress)
     return {name: FeatureInputs(found.for_images(split.images), runtime.device) for name, split in bench.splits.items()}
 
 
 @lru_cache(maxsize=2)
-def _brought(path: str) -> FeatureSet:
+def brought_features(path: str) -> FeatureSet:
     """Features named on the command line: a folder of ours, or a file from elsewhere, its names without suffix."""
     where = Path(path)
     return open_features(where) if where.is_dir() else import_features(where, match="stem")

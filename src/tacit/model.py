@@ -162,7 +162,7 @@ class Model:
         """A run directory's model. `weights` says where the backbone's weights are, for a model on features whose
         backbone is not where it was in training."""
         where = Path(path)
-        described = _read_description(where)
+        described = read_description(where)
         try:
             classes, thresholds = tuple(described["classes"]), np.array(described["thresholds"], np.float32)
             pre, extractor = described["preprocessing"], described.get("extractor")
@@ -273,7 +273,7 @@ class Model:
         return normalised
 
 
-def _read_description(where: Path) -> Mapping[str, Any]:
+def read_description(where: Path) -> Mapping[str, Any]:
     file = where / "model.json"
     if not where.exists():
         raise ModelError(f"there is no {where}; give the directory of a run (`tacit train … --out DIR`).")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -157,6 +157,20 @@ def progress(name: str, total: int | None = None, unit: str = "images") -> Itera
     yield bar
     if bar.done:
         notice(bar.summary())
+
+
+@contextmanager
+def on_demand(name: str, unit: str = "images") -> Iterator[Callable[[int, int], None]]:
+    """A report (done, of) of work that may turn out to be none: the bar appears with the first report."""
+    with ExitStack() as opened:
+        bars: list[Bar] = []
+
+        def report(done: int, of: int) -> None:
+            if not bars:
+                bars.append(opened.enter_context(progress(name, of, unit)))
+            bars[0].to(done, of)
+
+        yield report
 
 
 def duration(seconds: float) -> str:
