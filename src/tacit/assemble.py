@@ -59,7 +59,9 @@ class Bench:
             table = inputs["train"]
             assert isinstance(table, FeatureInputs)
             return make_net(None, len(self.source.classes), width=table.table.shape[1])
-        return make_net(fresh_backbone(self.config), len(self.source.classes))
+        net = make_net(fresh_backbone(self.config), len(self.source.classes))
+        # On CPU and GPU alike: a step of a depthwise network takes half the time.
+        return net.to(memory_format=torch.channels_last)
 
     def method(self, net: Net, runtime: Runtime) -> Method:
         return build_method(self.config.method, net, self.observed, self.config.method_options).to(runtime.device)

@@ -141,8 +141,6 @@ class Trial:
         """A fresh method for this budget; what an earlier budget learned is handed over."""
         torch.manual_seed(self.bench.config.seed)
         net = self.bench.net(budget.inputs, self.inputs).to(self.runtime.device)
-        if self.runtime.device.type == "cpu" and budget.inputs == "images":
-            net = net.to(memory_format=torch.channels_last)
         if previous is not None:
             net.head.load_state_dict(previous.net.head.state_dict())  # type: ignore[union-attr]
         self.method = self.bench.method(net, self.runtime)
