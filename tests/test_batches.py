@@ -1,6 +1,6 @@
 """Order, parts, shares of processes, and randomness by address."""
 
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import pytest
@@ -102,10 +102,10 @@ class TestParts:
         found = list(made.epoch(0))
         assert len(found) == made.steps == 4
         drawn = [[int(i) for i, p in zip(b.index, b.part, strict=True) if p == 0] for b in found]
-        assert sorted(sum(drawn, [])) == self.long.tolist()
+        assert sorted(chain.from_iterable(drawn)) == self.long.tolist()
         again = [[int(i) for i, p in zip(b.index, b.part, strict=True) if p == 1] for b in found]
         assert [len(rows) for rows in again] == [3, 3, 1, 3]
-        assert sorted(sum(again[:3], [])) == self.short.tolist()
+        assert sorted(chain.from_iterable(again[:3])) == self.short.tolist()
         assert set(again[3]) <= set(self.short.tolist())
 
     def test_part_numbers_are_right_in_every_step(self) -> None:
@@ -134,7 +134,7 @@ def test_shares_partition_every_step(rows: int, size: int, world: int) -> None:
     for step, batch in enumerate(whole):
         mine = [share[step].index.tolist() for share in found]
         if len(batch.index) >= world:
-            assert sum(mine, []) == batch.index.tolist()
+            assert list(chain.from_iterable(mine)) == batch.index.tolist()
         else:  # too few to go round: every process sees them all
             assert mine == [batch.index.tolist()] * world
 
