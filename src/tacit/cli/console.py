@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 PIPE_WIDTH = 240
+Report = Callable[[int, int], None]  # (done, of)
 _quiet = False
 
 
@@ -160,7 +161,7 @@ def progress(name: str, total: int | None = None, unit: str = "images") -> Itera
 
 
 @contextmanager
-def on_demand(name: str, unit: str = "images") -> Iterator[Callable[[int, int], None]]:
+def on_demand(name: str, unit: str = "images") -> Iterator[Report]:
     """A report (done, of) of work that may turn out to be none: the bar appears with the first report."""
     with ExitStack() as opened:
         bars: list[Bar] = []
