@@ -93,4 +93,6 @@ def search_grid(text: str) -> list[dict[str, Any]]:
             axes.append([(name, kind(value)) for value in values.split(",")])
         except ValueError as error:
             raise ProtocolError(f"--search: {name} takes numbers, not '{values}'") from error
+        for _, value in axes[-1]:
+            _check(replace(LINEAR, name="searched", **{name: value}))
     return [dict(point) for point in itertools.product(*axes)] if axes else []
