@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from finished_runs import CLASSES, feature_run, image_model, photos
 
-from small_runs import CLASSES, feature_run, image_model, photos
 from tacit.cli import main
 from tacit.label_table import LabelTable, read_label_table, write_label_table
 from tacit.labels import Labels

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from finished_runs import CLASSES, feature_run, image_model, photos
 
-from small_runs import CLASSES, feature_run, image_model, photos
 from tacit.cli import main
 from tacit.label_table import LabelTable, write_label_table
 from tacit.labels import Labels
