@@ -95,10 +95,8 @@ def _cells(cells: Sequence[Cell], results: Sequence[CellResult], reasons: Sequen
         start = f"| [{cell.row.label}](../../recipes/{cell.recipe}.toml) | {cell.row.labels} | {cell.published:.1f} |"
         mine = of_cell(cell, results)
         for result in mine:
-            clean, observed = result.text("clean"), result.text("observed")
-            state = "ran as published" if not result.departures else "ran as another experiment"
-            mark = _mark(notes, describe(result))
-            lines.append(f"{start} {clean} | {observed} | {result.seeds_text()} | {state} ({mark}) |")
+            figures = f"{result.text('clean')} | {result.text('observed')} | {result.seeds_text()}"
+            lines.append(f"{start} {figures} | {_ran(cell, result, reasons, notes)} |")
         if not mine:
             lines.append(f"{start} – | – | – | {_why_not(cell, reasons, notes)} |")
     yield "\n".join(lines) + "\n"
@@ -112,13 +110,24 @@ def _mark(notes: list[str], note: str) -> int:
     return notes.index(note) + 1
 
 
+def _ran(cell: Cell, result: CellResult, reasons: Sequence[Reason], notes: list[str]) -> str:
+    mark = _mark(notes, describe(result))
+    if not result.departures:
+        return f"ran as published ({mark})"
+    missing = _marks(cell, reasons, notes)
+    return f"ran as another experiment ({mark})" + (f", as published not {missing}" if missing else "")
+
+
+def _marks(cell: Cell, reasons: Sequence[Reason], notes: list[str]) -> str:
+    return ", ".join(f"({_mark(notes, reason.text)})" for reason in reasons if reason.covers(cell))
+
+
 def _why_not(cell: Cell, reasons: Sequence[Reason], notes: list[str]) -> str:
     found = [reason for reason in reasons if reason.covers(cell)]
     if not found:
         return NOT_RUN
     state = NOT_RUN if all(reason.partial for reason in found) else "cannot run here"
-    marks = ", ".join(f"({_mark(notes, reason.text)})" for reason in found)
-    return f"{state} {marks}"
+    return f"{state} {_marks(cell, reasons, notes)}"
 
 
 def describe(result: CellResult) -> str:

@@ -201,5 +201,5 @@ class _Crew:
 def _last_message(output: Path) -> str:
     """The sentences `tacit train` ended with."""
     text = "\n" + output.read_text(errors="replace").strip()
-    _, mark, said = text.rpartition("\ntacit: ")
+    _, mark, said = text.rpartition("\ntacit:")
     return " ".join((said if mark else text[-300:]).split())

@@ -1,0 +1,86 @@
+"""The ledger names every published cell: what we got, or why nothing."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tacit.tables.ledger import Reason, command, ledger, read_reasons
+from tacit.tables.results import CellResult, read_exports
+from tacit.tables.spec import TableError, find_table, table_names
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLES = [find_table(name, ROOT / "recipes") for name in table_names(ROOT / "recipes")]
+RESULTS = ROOT / "docs" / "results"
+AN = CellResult(
+    table="role_table1", recipe="voc2012/an_linear", source="voc2012", row="an", protocol="linear",
+    metric="mAP", split="test", seeds=(0, 1), observe_seeds=(1200, 1200),
+    percent={"clean": (84.0, 84.4), "observed": (83.0, 83.0)}, inputs="features:lite0",
+    departures=("backbone features:lite0 (recipe resnet50.tv_in1k)",),
+    settings={"features": "lite0.npz", "search": "batch_size=8 lr=1e-3"}, oracles=(), images={"test": 2912},
+    seconds=1.0, device="cpu", date="2026-01-02",
+)  # fmt: skip
+COCO = Reason(("coco2014",), ("linear", "finetune", "linear_init"), "no images")
+
+
+def line_of(text: str, recipe: str) -> str:
+    return next(line for line in text.splitlines() if f"{recipe}.toml" in line)
+
+
+def test_the_committed_ledger_is_in_step() -> None:
+    """If this fails: `tacit table --ledger docs/results/ledger.md`."""
+    now = ledger(TABLES, read_exports(RESULTS / "data"), read_reasons(RESULTS / "absent.toml"))
+    assert (RESULTS / "ledger.md").read_text() == now
+
+
+def test_every_published_cell_is_there() -> None:
+    text = ledger(TABLES, [], [])
+    cells = [cell for table in TABLES for cell in table.cells]
+    assert text.count("| not run yet |") == len(cells)
+    assert f"{len(cells)} published cells: 0 ran as published, 0 ran as another" in text
+
+
+def test_another_backbone_is_never_called_as_published() -> None:
+    text = ledger(TABLES, [AN], [COCO])
+    line = line_of(text, "voc2012/an_linear")
+    assert "84.20 ± 0.28 | 83.00 ± 0.00" in line
+    assert "ran as another experiment (1)" in line
+    weights = Reason(("voc2012",), ("linear",), "no weights", partial=True)
+    line = line_of(ledger(TABLES, [AN], [weights]), "voc2012/an_linear")
+    numbered = {note for note in ("(1)", "(2)") if note in line}
+    assert numbered == {"(1)", "(2)"}  # how it ran, and what is missing
+    assert "as published not" in line
+    assert "Differs from the recipe: backbone features:lite0" in text
+    assert "0 ran as published, 1 ran as another experiment" in text
+    assert "ran as published (1)" in line_of(ledger(TABLES, [replace(AN, departures=())], []), "voc2012/an_linear")
+
+
+def test_reasons() -> None:
+    text = ledger(TABLES, [], [COCO, Reason(("voc2012",), ("linear",), "no weights", partial=True)])
+    assert line_of(text, "coco2014/role_finetune").endswith("| cannot run here (1) |")
+    assert line_of(text, "voc2012/role_linear").endswith("| not run yet (1) |")
+    assert "(1) no images" in text
+
+
+def test_runs_exported_twice_count_once() -> None:
+    text = ledger(TABLES, [AN, replace(AN, date="2026-02-03"), replace(AN, seeds=(2, 3))], [])
+    assert text.count("| ran as another experiment (") == 2
+
+
+def test_the_command_makes_the_same_runs() -> None:
+    assert command(replace(AN, observe_seeds=(1200, 1201))) == (
+        "tacit table role_table1 --source voc2012 --protocol linear --seeds 0,1 --observe-seeds 1200,1201 "
+        '--set features=lite0.npz "search=batch_size=8 lr=1e-3"'
+    )
+
+
+def test_a_result_of_no_cell_is_refused() -> None:
+    with pytest.raises(TableError, match="no such cell"):
+        ledger(TABLES, [replace(AN, recipe="voc2012/anx_linear")], [])
+
+
+def test_reasons_that_cannot_be_read(tmp_path: Path) -> None:
+    assert read_reasons(tmp_path / "none.toml") == []
+    (tmp_path / "absent.toml").write_text('[[absent]]\nsources = ["a"]\n')
+    with pytest.raises(TableError, match="protocols"):
+        read_reasons(tmp_path / "absent.toml")

@@ -1,0 +1,95 @@
+"""Every recipe parses through the command line's own options and says what the published protocol says."""
+
+import runpy
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tacit.cli.table import recipe_config
+from tacit.methods.registry import find_method, method_options
+from tacit.observe import parse_observation
+from tacit.protocols import budgets, search_grid
+from tacit.run import RunConfig
+from tacit.tables.spec import Cell, find_table, table_names
+
+ROOT = Path(__file__).resolve().parents[1]
+RECIPES = ROOT / "recipes"
+TABLE = find_table("role_table1", RECIPES)
+CELLS = [cell for name in table_names(RECIPES) for cell in find_table(name, RECIPES).cells]
+
+
+@cache
+def config_of(cell: Cell) -> RunConfig:
+    return recipe_config(RECIPES, cell)
+
+
+@pytest.mark.parametrize("cell", TABLE.cells, ids=lambda cell: cell.recipe)
+def test_recipe(cell: Cell) -> None:
+    config = config_of(cell)
+    assert (config.source, config.protocol, config.recipe) == (cell.source, cell.protocol, cell.recipe)
+    assert (config.published, config.published_where) == (cell.published, TABLE.where)
+    assert (config.backbone, config.image_size, config.selection) == ("resnet50.tv_in1k", 448, "clean")
+    assert config.also_select == (() if config.observe == "full" else ("observed",))
+    parse_observation(config.observe)
+    assert len(search_grid(config.search)) == 8
+    stages = budgets(config.protocol, config.budget)
+    assert [stage.epochs for stage in stages] == {"linear": [25], "finetune": [10], "linear_init": [25, 10]}[
+        cell.protocol
+    ]
+    assert all(stage.drop_last for stage in stages)
+    options = method_options(find_method(config.method))
+    assert set(config.method_options) == {name for name, option in options.items() if option.required}
+
+
+def test_what_the_rows_are_told_of_the_labels() -> None:
+    told = {cell.row.name: config_of(cell).observe for cell in TABLE.choose(["cub"], ["linear"])}
+    assert told["bce"] == told["bce_ls"] == "full"
+    assert told["iun"] == "one-positive-all-negatives"
+    assert told["iu"] == "one-positive-one-negative"
+    assert {told[row] for row in ("an", "an_ls", "wan", "epr", "role")} == {"single-positive"}
+
+
+@pytest.mark.parametrize(("source", "k"), [("voc2012", 1.5), ("coco2014", 2.9), ("nuswide", 1.9), ("cub", 31.4)])
+def test_expected_positives(source: str, k: float) -> None:
+    for cell in TABLE.choose([source], rows=["epr", "role"]):
+        assert config_of(cell).method_options == {"k": k}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "lr", "batch_size"),
+    [
+        ("voc2012/an_ls_linear_init", 1e-4, 8),
+        ("nuswide/an_ls_linear_init", 1e-4, 16),
+        ("coco2014/role_linear_init", 1e-3, 16),
+        ("cub/role_linear_init", 1e-3, 8),
+    ],
+)
+def test_linear_phase_before_finetuning(recipe: str, lr: float, batch_size: int) -> None:
+    (cell,) = (cell for cell in TABLE.cells if cell.recipe == recipe)
+    linear, _ = budgets("linear_init", config_of(cell).budget)
+    assert (linear.lr, linear.batch_size) == (lr, batch_size)
+
+
+def test_recipes_are_in_step_with_tables_results_and_generator() -> None:
+    """If this fails: `python tools/make_recipes.py`."""
+    written = runpy.run_path(str(ROOT / "tools" / "make_recipes.py"))["recipes"]()
+    assert len(written) == 80
+    stale = [path.name for path, text in written.items() if not path.is_file() or path.read_text() != text]
+    assert stale == []
+
+
+def test_every_cell_of_every_table_has_its_recipe() -> None:
+    assert [cell.recipe for cell in CELLS if not (RECIPES / f"{cell.recipe}.toml").is_file()] == []
+
+
+def test_every_recipe_of_the_four_data_sets_is_a_cell() -> None:
+    known = {cell.recipe for cell in CELLS}
+    written = {f"{source}/{path.stem}" for source in TABLE.sources for path in (RECIPES / source).glob("*.toml")}
+    assert written == known
+
+
+def test_a_recipe_holds_only_what_differs_from_the_defaults() -> None:
+    content = tomllib.loads((RECIPES / "voc2012" / "role_linear.toml").read_text())
+    assert not {"seed", "val", "split_seed", "device", "weights"} & set(content)
