@@ -43,14 +43,22 @@ def interleaved(candidates: Mapping[str, Callable[[], object]], *, rounds: int, 
     return {name: statistics.median(times) for name, times in seconds.items()}
 
 
-def arguments(description: str, *, rounds: int) -> argparse.Namespace:
-    """The flags of every benchmark: --rounds and --json."""
+def argument_parser(description: str, *, rounds: int) -> argparse.ArgumentParser:
+    """The flags of every benchmark: --rounds, --json and --tiny."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument(
-        "--rounds", type=int, default=rounds, help=f"measured rounds of each candidate (default {rounds})"
-    )
+    parser.add_argument("--rounds", type=int, help=f"measured rounds of each candidate (default {rounds})")
     parser.add_argument("--json", type=Path, help="also append the claim's line to this file")
-    return parser.parse_args()
+    parser.add_argument("--tiny", action="store_true", help="a size that proves nothing but that the script runs")
+    parser.set_defaults(rounds=rounds)
+    return parser
+
+
+def arguments(description: str, *, rounds: int) -> argparse.Namespace:
+    """The flags as given; --tiny without --rounds measures two rounds."""
+    args = argument_parser(description, rounds=rounds).parse_args()
+    if args.tiny:
+        args.rounds = min(args.rounds, 2)
+    return args
 
 
 def report(claim: Claim, path: Path | None) -> None:
