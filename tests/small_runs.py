@@ -1,4 +1,4 @@
-"""Whole runs in miniature: 46 images of a label table, their features, and a backbone with BatchNorm and Dropout."""
+"""Whole runs in miniature: 47 images of a label table, their features, and a backbone with BatchNorm and Dropout."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tacit.run import RunConfig
 from tacit.train import EpochEnd, Interrupted, State
 from tacit.trial import Silent, Trial
 
-TRAIN, TEST, CLASSES, SIDE = 38, 8, ("ant", "bee", "cow", "dog"), 8
+TRAIN, TEST, CLASSES, SIDE = 38, 9, ("ant", "bee", "cow", "dog"), 8
 PREPROCESSING = Preprocessing((0.5, 0.5, 0.5), (0.5, 0.5, 0.5), SIDE)
 
 

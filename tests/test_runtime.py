@@ -37,7 +37,7 @@ def test_each_run_has_its_own_precision() -> None:
 def test_a_missing_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for device in ("cuda", "cuda:1"):
-        with pytest.raises(UserError, match=f"--device {device}: no CUDA device .* --device cpu"):
+        with pytest.raises(UserError, match=rf"--device {device}: no CUDA device .* --device cpu"):
             Runtime(device)
 
 
@@ -50,12 +50,12 @@ def test_a_gpu_beyond_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:", "cuda:x", "cpu:0", ""])
 def test_no_such_device(device: str) -> None:
-    with pytest.raises(UserError, match="unknown. Devices: auto, cpu, cuda"):
+    with pytest.raises(UserError, match=r"unknown\. Devices: auto, cpu, cuda"):
         Runtime(device)
 
 
 def test_trackers() -> None:
-    with pytest.raises(UserError, match="--tracker excel: unknown. Trackers: tensorboard"):
+    with pytest.raises(UserError, match=r"--tracker excel: unknown\. Trackers: tensorboard"):
         Runtime("cpu", trackers=("excel",))
 
 

@@ -75,7 +75,10 @@ def conduct(config: RunConfig, out: Path, screen: Screen, *, resume: bool = Fals
         except Interrupted as stop:
             again = f"tacit train --config {directory.config_file} --out {out} --resume"
             raise Interrupted(f"{stop}. Everything is saved; go on with:\n  {again}") from stop
-    result = _finish(bench, directory, stages, runtime, screen, tried, time.perf_counter() - began)
+    try:
+        result = _finish(bench, directory, stages, runtime, screen, tried, time.perf_counter() - began)
+    except torch.cuda.OutOfMemoryError as error:
+        raise _out_of_memory(config, stages[-1]) from error
     if config.tracker:
         runtime.accelerator.end_training()
     return result
