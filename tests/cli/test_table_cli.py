@@ -98,7 +98,9 @@ def test_runs_then_collects_then_adds_what_is_missing(world: Path, capsys: pytes
     assert "1/2" in row(capsys.readouterr().out, "AN")
     assert results(world) == first
     assert main(["table", "toy", "--seeds", "0,1", "--observe-seeds", "paired", "--export", "out/toy.json"]) == 0
-    assert "drawn anew" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "drawn anew" in shown
+    assert "- AN, observed [95 %]" in shown  # a comparison of our own: selection without the oracle
     assert {name: at for name, at in results(world).items() if name in first} == first
     assert set(results(world)) - set(first) == {
         "toy/world/an_linear/seed1-observe1201",

@@ -34,11 +34,11 @@ ABOUT = (
 @dataclass(frozen=True)
 class TableCommand:
     name: tyro.conf.Positional[str | None] = None  # a file of recipes/tables; without it the tables are listed
-    source: str = ""  # only these data sets: voc2012,coco2014
-    protocol: str = ""  # only these protocols: linear,finetune
-    rows: str = ""  # only these rows: an,role
+    source: str | None = None  # only these data sets: voc2012,coco2014
+    protocol: str | None = None  # only these protocols: linear,finetune
+    rows: str | None = None  # only these rows: an,role
     seeds: str = "0,1,2"  # training seeds; published tables vary nothing else
-    observe_seeds: str = "published"  # published: the same hidden labels for all; paired: hidden anew with each seed
+    observe_seeds: str = "published"  # the same hidden labels for all; paired: anew with each seed; or one per seed
     set: tuple[str, ...] = ()  # settings other than the recipes': features=FILE backbone=NAME epochs=2 …
     jobs: int = 0  # processes side by side; 0: one run after another in this process, which keeps data in memory
     out: Path = Path("runs/tables")  # the runs lie in OUT/TABLE/RECIPE/seed0-observe1200
@@ -81,7 +81,7 @@ def _table(config: TableCommand, table: Table, cells: Sequence[Cell], recipes: P
     paths = {cell: [run.out for run in planned if run.cell is cell] for cell in cells}
     found = {cell: collect(table, cell, written[cell], paths[cell]) for cell in cells}
     results = {cell: result for cell, result in found.items() if result is not None}
-    show(table, cells, results, wanted=len(_words(config.seeds)), drawn_anew=config.observe_seeds == "paired")
+    show(table, cells, results, wanted=len(_words(config.seeds)), drawn_anew=config.observe_seeds != "published")
     if config.export is not None:
         _export(config, list(results.values()))
     _tell_failures(failures)
@@ -138,8 +138,8 @@ def _one_set(argv: Sequence[str]) -> list[str]:
     return words + (["--set", *settings] if settings else [])
 
 
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
+def _words(text: str | None) -> list[str]:
+    return [word.strip() for word in (text or "").split(",") if word.strip()]
 
 
 def _list(recipes: Path) -> int:
