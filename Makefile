@@ -41,8 +41,9 @@ format: $(READY)  ## let ruff mend what it can
 bench: $(READY)  ## measure every claim of speed against its peer; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py
 
-ledger: $(READY)  ## docs/results/ledger.md from recipes and results
+ledger: $(READY)  ## docs/results/ledger.md and the headers of recipes, from docs/results/data
 	$(BIN)/tacit table --ledger docs/results/ledger.md
+	$(BIN)/python tools/make_recipes.py
 
 clean:  ## remove .venv and caches
 	rm -rf .venv .mypy_cache .ruff_cache build dist
