@@ -10,9 +10,13 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from tacit.data.batches import Batches
 from tacit.methods.base import Batch, Clock, Method, View
 from tacit.methods.registry import build_method, find_method, method_names, method_options
-from toy_world import CLASSES, CLOCK, ROWS, World, build, total, train
+from tacit.optim import Optimizer
+from tacit.runtime import Runtime
+from tacit.train import Interrupted, fit, seed_step
+from toy_world import BUDGET, CLASSES, CLOCK, ROWS, Listener, ToyInputs, World, build, fit_toy, total, train
 
 ROOT = Path(__file__).parents[1]
 
@@ -262,6 +266,60 @@ def test_oracles_are_said_in_words(name: str) -> None:
     oracles = method.oracles()
     assert isinstance(oracles, tuple) and all(isinstance(line, str) and line for line in oracles)
     assert len(oracles) >= len({"k"} & set(type(method).example_options))
+
+
+@pytest.fixture(params=[False, True], ids=["dense", "by rows"])
+def by_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row tables under dense Adam, and under its row-wise twin whatever their size."""
+    if request.param:
+        monkeypatch.setitem(Optimizer.__init__.__kwdefaults__, "dense_cells", 0)
+
+
+def plain_loop(name: str) -> dict[str, Tensor]:
+    """The loop written out: torch's own Adam over all parameters at once, batches indexed by hand."""
+    method, world = build(name)
+    budget = BUDGET
+    assert [stage.name for stage in method.stages(budget)] == [budget.name], "write the stages out here"
+    adam = torch.optim.Adam(method.groups(budget.lr), lr=budget.lr)
+    order = Batches(ToyInputs(world), world.observed, budget, 0, method.views, seed=5, device=torch.device("cpu"))
+    for epoch in range(budget.epochs):
+        method.eval()
+        method.refresh(Clock(0, epoch, budget.epochs, 0, order.steps), world.sweep(method))
+        method.train()
+        for step, rows in enumerate(order.order(epoch)):
+            clock = Clock(0, epoch, budget.epochs, step, order.steps)
+            index = torch.from_numpy(rows)
+            identity = torch.eye(2, 3).expand(len(rows), 2, 3)
+            views = {v: View(world.inputs[index] * (1 - 0.1 * i), identity) for i, v in enumerate(method.views)}
+            seed_step(5, clock, step)
+            terms = method(Batch(index, torch.from_numpy(world.observed.rows(rows)), views), clock)
+            adam.zero_grad()
+            torch.stack(list(terms.values())).sum().backward()
+            adam.step()
+            method.after_step(clock)
+    return method.state_dict()
+
+
+@every_method
+def test_the_loop_gives_what_a_plain_loop_gives(name: str, by_rows: None) -> None:
+    found = fit_toy(name, Runtime("cpu")).state_dict()
+    for key, tensor in plain_loop(name).items():
+        torch.testing.assert_close(found[key], tensor, rtol=1e-5, atol=2e-6)
+
+
+@every_method
+@pytest.mark.parametrize("stop_at", [1, 3, 5])
+def test_resumed_is_uninterrupted_bit_for_bit(name: str, stop_at: int, by_rows: None) -> None:
+    runtime, listener = Runtime("cpu"), Listener(stop_at)
+    whole = fit_toy(name, runtime).state_dict()
+    stopped: list[Method] = []
+    with pytest.raises(Interrupted), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("toy_world.fit", lambda method, *a, **k: (stopped.append(method), fit(method, *a, **k)))
+        fit_toy(name, runtime, listener)
+    kept = {key: tensor.clone() for key, tensor in stopped[0].state_dict().items()}
+    torch.rand(3)
+    resumed = fit_toy(name, runtime, resume=(kept, listener.kept)).state_dict()
+    assert [key for key, tensor in whole.items() if not torch.equal(tensor, resumed[key])] == []
 
 
 @pytest.mark.gpu

@@ -132,3 +132,14 @@ def test_scores_on_images_come_from_the_weights_that_are_kept(folder: Path) -> N
     before, after = metrics(run), json.loads((run / "result.json").read_text())
     chosen = before[after["selected"]["epoch"]]
     assert after["metrics"]["val"]["mAP"] == pytest.approx(chosen["val"]["mAP"], abs=1e-12)
+
+
+def test_the_command_speaks_once(folder: Path, tmp_path: Path) -> None:
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    words = ["-m", "tacit", "train", str(folder / "labels.csv"), "--features", str(folder / "features.npz")]
+    words += ["--device", "cpu", "--epochs", "1", "--out", str(tmp_path / "run")]
+    place = os.environ | {"OMP_NUM_THREADS": "1", "TACIT_CACHE": str(folder / "cache")}
+    port = ["--master-port", str(_free_port())]
+    done = subprocess.run([*torchrun, *port, *words], env=place, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout.count("run directory:") == 1

@@ -3,15 +3,20 @@ differences. Every image has one known positive and one known negative; a method
 sweep gets them here too.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tacit.labels import Labels
-from tacit.methods.base import Batch, Clock, Method, Swept, View
+from tacit.methods.base import Batch, Clock, Method, Stage, Swept, View
 from tacit.methods.registry import build_method, find_method
+from tacit.runtime import Runtime
+from tacit.train import EpochEnd, State, fit
 
 ROWS, CLASSES, WIDTH = 24, 5, 6
 CLOCK = Clock(stage=0, epoch=0, epochs=3, step=0, steps=10)
@@ -52,6 +57,65 @@ class World:
                     yield Swept(chunk, method.net(inputs[chunk]), None if pooled is None else pooled[chunk])
 
         return run
+
+
+class ToyInputs:
+    """The toy images or features as the loop wants them served (tacit.data.batches.Inputs)."""
+
+    resident, chunk = True, 10
+
+    def __init__(self, world: World, device: str = "cpu") -> None:
+        self.table = world.inputs.to(device)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def rows(self, index: Tensor) -> Tensor:
+        return self.table.index_select(0, index)
+
+    def stream(self, order: Sequence[NDArray[np.int64]]) -> Iterator[Tensor]:
+        for index in order:
+            yield self.rows(torch.from_numpy(index).to(self.table.device))
+
+    def view(self, name: str, raw: Tensor, index: Tensor, address: tuple[int, int, int]) -> View:
+        identity = torch.eye(2, 3, device=raw.device).expand(len(raw), 2, 3)
+        return View(raw * (1 - 0.1 * address[2]), identity)
+
+
+class Listener:
+    """Watches the loop; stops it after `stop_at` steps where that is said, keeping what a checkpoint would hold."""
+
+    def __init__(self, stop_at: int = 0) -> None:
+        self.asked, self.stop_at, self.kept = 0, stop_at, State()
+
+    def on_step(self, clock: Clock, terms: dict[str, float]) -> None: ...
+
+    def on_epoch(self, end: EpochEnd, state: State) -> bool:
+        return False
+
+    def interrupted(self, state: State) -> bool:
+        self.asked += 1
+        if self.asked == self.stop_at:
+            self.kept = replace(state, optimizer={name: tensor.clone() for name, tensor in state.optimizer.items()})
+        return self.asked == self.stop_at
+
+
+BUDGET = Stage("toy", epochs=3, batch_size=7, lr=0.02)  # steps of 7, 7, 7 and 3 rows
+
+
+def fit_toy(
+    name: str, runtime: Runtime, listener: Listener | None = None, resume: tuple[Any, State] | None = None
+) -> Method:
+    """Train a method on its toy world through the real loop; `resume`: a state dict and where it stood."""
+    method, world = build(name)
+    method.to(runtime.device)
+    state = None
+    if resume is not None:
+        method.load_state_dict(resume[0])
+        state = resume[1]
+    inputs = ToyInputs(world, str(runtime.device))
+    fit(method, BUDGET, inputs, world.observed, listener or Listener(), runtime=runtime, seed=5, state=state)
+    return method
 
 
 def build(name: str, seed: int = 0) -> tuple[Method, World]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -34,7 +35,8 @@ def run(argv: Sequence[str]) -> int:
 
     with Live() as screen:
         result = conduct(config, out, screen, resume=parsed.config.resume)
-    tell(result, out)
+    if os.environ.get("RANK", "0") == "0":  # of several processes under torchrun, the first one speaks
+        tell(result, out)
     return 0
 
 
