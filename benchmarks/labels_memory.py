@@ -31,21 +31,22 @@ class MemoryClaim(Claim):
     peer_megabytes: float = 0.0
 
 
-def cells(generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def cells(generator: np.random.Generator, images: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Ten different classes per image, ascending, three in ten of them present."""
     step = CLASSES // KNOWN
-    columns = generator.integers(0, step, (IMAGES, KNOWN)) + np.arange(KNOWN) * step
-    states = np.where(generator.random(IMAGES * KNOWN) < 0.3, 1, -1).astype(np.int8)
-    return np.repeat(np.arange(IMAGES), KNOWN), columns.ravel(), states
+    columns = generator.integers(0, step, (images, KNOWN)) + np.arange(KNOWN) * step
+    states = np.where(generator.random(images * KNOWN) < 0.3, 1, -1).astype(np.int8)
+    return np.repeat(np.arange(images), KNOWN), columns.ravel(), states
 
 
 def main() -> None:
     args = arguments(__doc__.splitlines()[0], rounds=500)
+    images = 2_000 if args.tiny else IMAGES
     generator = np.random.default_rng(0)
-    rows, columns, states = cells(generator)
-    labels = Labels.from_cells(IMAGES, [f"class {i}" for i in range(CLASSES)], rows, columns, states)
-    matrix = csr_matrix((states, (rows, columns)), shape=(IMAGES, CLASSES))
-    batches = [generator.integers(0, IMAGES, BATCH) for _ in range(64)]
+    rows, columns, states = cells(generator, images)
+    labels = Labels.from_cells(images, [f"class {i}" for i in range(CLASSES)], rows, columns, states)
+    matrix = csr_matrix((states, (rows, columns)), shape=(images, CLASSES))
+    batches = [generator.integers(0, images, BATCH) for _ in range(64)]
     for batch in batches:
         assert np.array_equal(labels.rows(batch), matrix[batch].toarray())
 
@@ -61,7 +62,7 @@ def main() -> None:
     )
     peer_bytes = matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes
     claim = MemoryClaim(
-        claim=f"{BATCH} random rows of {IMAGES:,} x {CLASSES:,} labels, {KNOWN} known each",
+        claim=f"{BATCH} random rows of {images:,} x {CLASSES:,} labels, {KNOWN} known each",
         peer=f"SciPy {scipy.__version__} csr_matrix[rows].toarray()",
         ratio=round(seconds["scipy"] / seconds["tacit"], 2),
         wanted=1.0,

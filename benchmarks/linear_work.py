@@ -228,7 +228,10 @@ class Duel:
 
 
 def duel(problem: Problem, work: Work, *, rounds: int, peer_rounds: int = 1, device: str = "cpu") -> Duel:
-    """Our epoch, the peer's epoch, ours again and so on; the peer may leave after `peer_rounds`."""
+    """Our epoch, the peer's epoch, ours again and so on; the peer may leave after `peer_rounds`.
+
+    Before that the peer's threads and loader workers are chosen, on a copy of it.
+    """
     ours = Ours(problem, work, device, rounds)
     start = ours.learned()
     splits = problem.as_published()
@@ -271,17 +274,17 @@ def gap(ours: Tensor, theirs: Tensor | None) -> float:
 
 
 def fastest(peer_with: Callable[[int], Peer], order: list[int], batch_size: int, steps: int = 40) -> tuple[int, int]:
-    """The peer's best (threads, loader workers), by the median of three short stretches of training each."""
+    """The peer's best (threads, loader workers), by the median of three stretches of training each."""
     settings = list(itertools.product((1, 2), (0, 2)))
-    seconds: dict[tuple[int, int], list[float]] = {setting: [] for setting in settings}
     peers = {workers: peer_with(workers) for workers in (0, 2)}
-    for setting in settings * 3:
-        torch.set_num_threads(setting[0])
-        # Starting worker processes costs once per pass: only a longer stretch weighs it as an epoch does.
-        rows = order[: steps * batch_size * (10 if setting[1] else 1)]
+    # Starting worker processes costs once per pass: only a longer stretch weighs it as an epoch does.
+    stretches = {0: order[: steps * batch_size], 2: order[: 10 * steps * batch_size]}
+    seconds: dict[tuple[int, int], list[float]] = {setting: [] for setting in settings}
+    for threads, workers in settings * (3 if len(order) > steps * batch_size else 1):
+        torch.set_num_threads(threads)
         began = time.perf_counter()
-        peers[setting[1]].train(rows)
-        seconds[setting].append((time.perf_counter() - began) / len(rows))
+        peers[workers].train(stretches[workers])
+        seconds[threads, workers].append((time.perf_counter() - began) / len(stretches[workers]))
     return min(settings, key=lambda setting: statistics.median(seconds[setting]))
 
 

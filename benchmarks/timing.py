@@ -8,11 +8,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
+import re
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+
+import numpy as np
 
 
 @dataclass(frozen=True)
@@ -62,8 +69,24 @@ def arguments(description: str, *, rounds: int) -> argparse.Namespace:
 
 
 def report(claim: Claim, path: Path | None) -> None:
-    """Print the claim as the last line and, if asked, append it to a file."""
+    """Print the claim as the last line and, if asked, append it with its script and machine to a file."""
     print(claim.line())
     if path is not None:
+        whole = {"script": Path(sys.argv[0]).stem, **asdict(claim), "machine": machine()}
         with path.open("a", encoding="utf-8") as file:
-            file.write(claim.line() + "\n")
+            file.write(json.dumps(whole) + "\n")
+
+
+def machine() -> str:
+    """What a reader needs to place the figures: processor, cores, versions, day. No names of hosts or people."""
+    cpuinfo = Path("/proc/cpuinfo")
+    names = re.findall(r"model name\s*:\s*(.*)", cpuinfo.read_text()) if cpuinfo.is_file() else []
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    parts = [f"{names[0] if names else platform.processor() or platform.machine()}, {cores} cores"]
+    parts.append(f"Python {platform.python_version()}")
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        parts.append(f"PyTorch {torch.__version__}")
+        parts += [torch.cuda.get_device_name()] if torch.cuda.is_available() else []
+    parts.append(f"NumPy {np.__version__}")
+    return ", ".join([*parts, f"{datetime.now(UTC):%Y-%m-%d}"])
