@@ -136,10 +136,17 @@ class Bar:
     def _draw(self) -> Iterator[None]:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich.table import Column
 
-        names = [TextColumn("{task.description}", markup=False), BarColumn(bar_width=30), MofNCompleteColumn()]
-        ends = [TextColumn(f"{{task.fields[{name}]}}", markup=False) for name in ("left", "note")]
-        with Progress(*names, *ends, console=Console(stderr=True)) as drawing:
+        whole, rest = Column(no_wrap=True, min_width=len(self.name)), Column(no_wrap=True, overflow="ellipsis", ratio=1)
+        columns = [
+            TextColumn("{task.description}", markup=False, table_column=whole),
+            BarColumn(bar_width=20, table_column=Column(min_width=20)),
+            MofNCompleteColumn(table_column=Column(no_wrap=True)),
+            TextColumn("{task.fields[left]}", markup=False, table_column=Column(no_wrap=True)),
+            TextColumn("{task.fields[note]}", markup=False, table_column=rest),  # gives way on a narrow terminal
+        ]
+        with Progress(*columns, console=Console(stderr=True), expand=True) as drawing:
             self._drawn = drawing, drawing.add_task(self.name, total=self.total, note="", left="")
             try:
                 yield
