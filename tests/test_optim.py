@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from tacit.methods.parts import RowTable
 from tacit.methods.registry import build_method
-from tacit.optim import Optimizer, RowAdam
-from toy_world import CLOCK, ROWS, World, total
+from tacit.optim import DenseAdam, Optimizer, RowAdam
+from toy_world import CLOCK, ROWS, World, build, total
 
 LR = 0.03
 
@@ -175,9 +175,36 @@ def test_release_makes_the_table_ordinary() -> None:
 def test_a_learning_rate_per_group_and_no_decay_of_label_estimates() -> None:
     world = World(images=False)
     method = build_method("role", world.net(), world.observed, {"k": 1.5})
-    net, theta = Optimizer(method, 0.01, 0.5).adam.param_groups
-    assert (net["lr"], theta["lr"]) == (0.01, 0.1)
-    assert (net["weight_decay"], theta["weight_decay"]) == (0.5, 0.0)
+    net, theta = Optimizer(method, 0.01, 0.5).dense
+    assert (net.lr, theta.lr) == (0.01, 0.1)
+    assert (net.weight_decay, theta.weight_decay) == (0.5, 0.0)
+
+
+class TestDenseAdam:
+    @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+    def test_is_torchs_adam_bit_for_bit(self, weight_decay: float) -> None:
+        torch.manual_seed(0)
+        ours = [nn.Parameter(torch.randn(3, 4)), nn.Parameter(torch.randn(2)), nn.Parameter(torch.randn(5))]
+        theirs = [nn.Parameter(p.detach().clone()) for p in ours]
+        adam = torch.optim.Adam(theirs, lr=LR, weight_decay=weight_decay, fused=True)
+        mine = DenseAdam(list(ours), LR, weight_decay)
+        for step in range(30):
+            for both in zip(ours, theirs, strict=True):
+                gradient = torch.randn(both[0].shape)
+                for p in both:
+                    p.grad = gradient.clone()
+            if step % 3:  # a parameter that this step's loss does not reach
+                ours[1].grad = theirs[1].grad = None
+            mine.step()
+            adam.step()
+        assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+
+    def test_unknown_keys_of_a_group_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        method, _ = build("an")
+        params = list(method.parameters())
+        monkeypatch.setattr(type(method), "groups", lambda *_: [{"params": params, "lr": 0.1, "momentum": 0.9}])
+        with pytest.raises(TypeError, match="momentum"):
+            Optimizer(method, 0.1, 0.0)
 
 
 @pytest.mark.parametrize("dense_cells", [0, 10**9])

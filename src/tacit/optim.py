@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.optim import Adam
+from torch.optim.adam import adam
 
 from .methods.base import Method
 from .methods.parts import RowTable
@@ -99,50 +98,72 @@ class RowAdam:
         return {"m": self.m, "v": self.v, "last": self.last, "time": self.time}
 
 
+class DenseAdam:
+    """torch's fused Adam on one parameter group.
+
+    It calls the function that `torch.optim.Adam.step` ends in: at batch 16 the bookkeeping of the class (profiling
+    ranges, hooks, lists built anew) takes longer than the arithmetic. State exists from the start, so that a checkpoint
+    has one shape at any step.
+    """
+
+    def __init__(self, params: list[Tensor], lr: float, weight_decay: float) -> None:
+        self.params, self.lr, self.weight_decay = params, lr, weight_decay
+        self.steps = [torch.zeros((), dtype=torch.float32, device=p.device) for p in params]
+        self.m, self.v = [torch.zeros_like(p) for p in params], [torch.zeros_like(p) for p in params]
+
+    @torch.no_grad()
+    def step(self) -> None:
+        live = [i for i, p in enumerate(self.params) if p.grad is not None]
+        adam(
+            [self.params[i] for i in live],
+            [self.params[i].grad for i in live],  # type: ignore[misc]
+            [self.m[i] for i in live],
+            [self.v[i] for i in live],
+            [],
+            [self.steps[i] for i in live],
+            fused=True,
+            amsgrad=False,
+            beta1=BETA1,
+            beta2=BETA2,
+            lr=self.lr,
+            weight_decay=self.weight_decay,
+            eps=EPS,
+            maximize=False,
+        )
+
+
 class Optimizer:
     """All parameter groups of a stage: dense fused Adam, and RowAdam for large row tables."""
 
     def __init__(self, method: Method, lr: float, weight_decay: float, *, dense_cells: int = DENSE_CELLS) -> None:
         tables = {id(m.weight): m for m in method.modules() if isinstance(m, RowTable)}
-        ordinary: list[dict[str, Any]] = []
+        self.dense: list[DenseAdam] = []
         self.row_tables: list[RowAdam] = []
         for group in method.groups(lr):
-            rows = group.pop("rows", False)
-            if rows:  # decay would pull estimates of labels towards 1/2; RowAdam has none, whatever the table's size
-                group["weight_decay"] = 0.0
-            group["params"] = [p for p in group["params"] if p.requires_grad]
-            if rows and group["params"][0].numel() > dense_cells:
-                self.row_tables.append(RowAdam(tables[id(group["params"][0])], group["lr"]))
-            elif group["params"]:
-                ordinary.append(group)
-        device = next(method.parameters()).device
-        self.adam = Adam(
-            ordinary,
-            lr=lr,
-            weight_decay=weight_decay,
-            fused=True,
-            capturable=device.type == "cuda",
-            betas=(BETA1, BETA2),
-        )
-        for group in self.adam.param_groups:  # state exists from the start: a checkpoint has one shape at any step
-            for p in group["params"]:
-                self.adam.state[p] = {
-                    "step": torch.zeros((), dtype=torch.float32, device=p.device),
-                    "exp_avg": torch.zeros_like(p),
-                    "exp_avg_sq": torch.zeros_like(p),
-                }
+            params = [p for p in group["params"] if p.requires_grad]
+            if unknown := set(group) - {"params", "lr", "weight_decay", "rows"}:
+                raise TypeError(f"parameter groups have params, lr, weight_decay and rows, not {', '.join(unknown)}")
+            rate, by_row = group.get("lr", lr), group.get("rows", False)
+            if by_row and params and params[0].numel() > dense_cells:
+                self.row_tables.append(RowAdam(tables[id(params[0])], rate))
+            elif params:
+                # Decay would pull estimates of labels towards 1/2; RowAdam has none, whatever the table's size.
+                self.dense.append(DenseAdam(params, rate, 0.0 if by_row else group.get("weight_decay", weight_decay)))
 
     def visit(self, index: Tensor) -> None:
         for table in self.row_tables:
             table.visit(index)
 
     def step(self) -> None:
-        self.adam.step()
+        for group in self.dense:
+            group.step()
         for table in self.row_tables:
             table.step()
 
     def zero_grad(self) -> None:
-        self.adam.zero_grad(set_to_none=True)
+        for group in self.dense:
+            for parameter in group.params:
+                parameter.grad = None
 
     def settle(self) -> None:
         for table in self.row_tables:
@@ -157,8 +178,10 @@ class Optimizer:
 
     def state(self) -> dict[str, Tensor]:
         """Every tensor the optimizer remembers, by name; the tensors themselves, not copies."""
-        params = [p for group in self.adam.param_groups for p in group["params"]]
-        out = {f"adam.{i}.{key}": value for i, p in enumerate(params) for key, value in self.adam.state[p].items()}
+        kept = [each for group in self.dense for each in zip(group.steps, group.m, group.v, strict=True)]
+        out: dict[str, Tensor] = {}
+        for i, (step, m, v) in enumerate(kept):
+            out |= {f"adam.{i}.step": step, f"adam.{i}.exp_avg": m, f"adam.{i}.exp_avg_sq": v}
         for i, rows in enumerate(self.row_tables):
             out |= {f"rows.{i}.{key}": value for key, value in rows.state().items()}
         return out
