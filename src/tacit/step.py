@@ -7,6 +7,8 @@ same either way: capture records what an eager step does.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
+from operator import add
 
 import torch
 from torch import Tensor
@@ -55,17 +57,16 @@ class Step:
         with self.runtime.autocast():
             terms = self.forward(batch, clock)
         self.names = tuple(terms)
-        values = torch.stack([term.float() for term in terms.values()])
-        if weight != 1.0:
-            values = values * weight
-        values.sum().backward()  # type: ignore[no-untyped-call]
+        total = reduce(add, terms.values())
+        (total if weight == 1.0 else total * weight).backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         self.optimizer.zero_grad()
         with torch.no_grad():
             if self.recorder is not None:
                 self.recorder.put(batch.index)
             self.method.after_step(clock)
-        return values.detach()
+        values = torch.stack([term.detach().float() for term in terms.values()])
+        return values if weight == 1.0 else values * weight
 
 
 class CapturedStep:
