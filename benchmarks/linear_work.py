@@ -125,6 +125,7 @@ class Work:
     objective: published_way.Objective
     batch_size: int = 16
     lr: float = 1e-3
+    probe: int = 40  # steps of the stretches by which the peer's threads and workers are chosen
 
 
 def an_work() -> Work:
@@ -132,7 +133,7 @@ def an_work() -> Work:
 
 
 def role_work(k: float) -> Work:
-    return Work("role", {"eps": EPS, "k": k}, published_way.role(k))
+    return Work("role", {"eps": EPS, "k": k}, published_way.role(k), probe=10)
 
 
 class Ours:
@@ -246,7 +247,7 @@ def duel(problem: Problem, work: Work, *, rounds: int, peer_rounds: int = 1, dev
             splits, work.objective, **initial, lr=work.lr, batch_size=work.batch_size, device=device, workers=workers
         )
 
-    threads, workers = fastest(peer_with, ours.order(0), work.batch_size)
+    threads, workers = fastest(peer_with, ours.order(0), work)
     out = Duel(f"{threads} thread{'s' * (threads > 1)}, {workers} loader workers", ours.seconds)
     peer = peer_with(workers)
 
@@ -273,14 +274,15 @@ def gap(ours: Tensor, theirs: Tensor | None) -> float:
     return float((ours - theirs.detach().cpu()).abs().max())
 
 
-def fastest(peer_with: Callable[[int], Peer], order: list[int], batch_size: int, steps: int = 40) -> tuple[int, int]:
+def fastest(peer_with: Callable[[int], Peer], order: list[int], work: Work) -> tuple[int, int]:
     """The peer's best (threads, loader workers), by the median of three stretches of training each."""
     settings = list(itertools.product((1, 2), (0, 2)))
     peers = {workers: peer_with(workers) for workers in (0, 2)}
     # Starting worker processes costs once per pass: only a longer stretch weighs it as an epoch does.
-    stretches = {0: order[: steps * batch_size], 2: order[: 10 * steps * batch_size]}
+    rows = work.probe * work.batch_size
+    stretches = {0: order[:rows], 2: order[: 10 * rows]}
     seconds: dict[tuple[int, int], list[float]] = {setting: [] for setting in settings}
-    for threads, workers in settings * (3 if len(order) > steps * batch_size else 1):
+    for threads, workers in settings * (3 if len(order) > rows else 1):
         torch.set_num_threads(threads)
         began = time.perf_counter()
         peers[workers].train(stretches[workers])
