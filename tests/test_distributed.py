@@ -20,15 +20,16 @@ ROOT = Path(__file__).parents[1]
 
 # What each process runs: a run per line of the plan, in one start of the interpreter.
 PROGRAM = """
-import json, sys
+import contextlib, json, os, sys
 from pathlib import Path
-import torch
+import pytest, torch
 torch.set_num_threads(1)
 from tacit.optim import Optimizer
 from tacit.run import RunConfig
 import small_runs
 import tacit.assemble
 from tacit.conduct import conduct
+from tacit.train import Interrupted
 
 class Heard(small_runs.Silent):
     def __init__(self, out):
@@ -42,7 +43,13 @@ tacit.assemble.fresh_backbone_shape = lambda name, size: small_runs.PREPROCESSIN
 for out, cells, settings in json.loads(sys.argv[1]):
     Optimizer.__init__.__kwdefaults__["dense_cells"] = cells
     settings["also_select"] = tuple(settings.get("also_select", ()))
-    content = conduct(RunConfig(**settings), Path(out), Heard(Path(out)))
+    if stop := settings.pop("stop", 0):  # Ctrl-C reaches the second process alone
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(Interrupted):
+            mine = small_runs.StopAfter(stop if os.environ.get("RANK", "1") == "1" else -1)
+            patch.setattr("tacit.trial.CHECK_EVERY", 2)
+            patch.setattr("tacit.conduct._stop_on_ctrl_c", lambda: contextlib.nullcontext(mine))
+            conduct(RunConfig(**settings), Path(out), Heard(Path(out)))
+    content = conduct(RunConfig(**settings), Path(out), Heard(Path(out)), resume=bool(stop))
     assert content["status"] == "finished"
 """
 
@@ -54,6 +61,7 @@ RUNS: dict[str, tuple[int, dict[str, Any]]] = {
     "epr": (10**9, {"method": "epr", "method_options": {"k": 1.5}}),
     "one-row-left": (0, {"method": "role", "method_options": {"k": 1.5}, "budget": {"epochs": 2, "batch_size": 29}}),
     "search": (10**9, {"search": "lr=1e-2,1e-3", "budget": {"epochs": 1, "batch_size": 7}}),
+    "stopped": (0, {"method": "role", "method_options": {"k": 1.5}, "stop": 4}),
     "images": (10**9, {"protocol": "finetune", "backbone": "tiny", "features": None}),
 }
 
@@ -143,3 +151,11 @@ def test_the_command_speaks_once(folder: Path, tmp_path: Path) -> None:
     done = subprocess.run([*torchrun, *port, *words], env=place, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout.count("run directory:") == 1
+
+
+def test_a_run_stopped_by_one_process_goes_on_as_if_it_had_not(folder: Path) -> None:
+    whole, stopped = (load_file(folder / "two" / name / "model.safetensors") for name in ("role-rows", "stopped"))
+    assert all(np.array_equal(whole[key], stopped[key]) for key in whole)
+    assert [line["terms"] for line in metrics(folder / "two" / "stopped")] == [
+        pytest.approx(line["terms"], abs=1e-7) for line in metrics(folder / "two" / "role-rows")
+    ]
