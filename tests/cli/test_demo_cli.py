@@ -95,6 +95,16 @@ def test_from_nothing_to_a_report(demonstrated):
     assert "\x1b" not in shown.out + shown.err
 
 
+def test_the_commands_it_suggests_can_be_typed(demonstrated, capsys):
+    out, shown = demonstrated
+    evaluate, train = (line.split()[1:] for line in shown.out.splitlines() if line.startswith("  tacit "))
+    assert config_of(asked(train[1:])).method == "role"
+    assert evaluate[0] == "evaluate"
+    assert evaluate[1].startswith(str(out))
+    assert main([*evaluate, "--bootstrap", "20"]) == 0
+    assert "snowman" in capsys.readouterr().out
+
+
 def test_a_second_time_only_reports(demonstrated, capsys, monkeypatch):
     out, first = demonstrated
     (out / "report.html").unlink()

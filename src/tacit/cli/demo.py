@@ -57,7 +57,7 @@ def run(argv: Sequence[str]) -> int:
     results = _train(planned, config)
     comparison = _report(results, config.out)
     print(sentence(comparison))
-    _say_what_next(config.out)
+    _say_what_next(planned[-1].out, config.out)
     return 0
 
 
@@ -241,9 +241,9 @@ def _mean(group: Group) -> float:
     return math.nan if math.isnan(mean) else 100 * mean
 
 
-def _say_what_next(out: Path) -> None:
+def _say_what_next(last: Path, out: Path) -> None:
     print("(Scenes are drawn so that hidden labels hurt: a demonstration, never evidence.)")
     print(f"\nReport: {out / 'report.html'}")
     print("Next:")
-    print(f"  tacit evaluate {out / 'role-seed0'} --per-class")
+    print(f"  tacit evaluate {last} --per-class")
     print("  tacit train scenes --method role --k 3 --protocol finetune --lr 2e-3 --out runs/mine")
