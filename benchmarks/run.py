@@ -69,8 +69,8 @@ def measure(name: str, tiny: bool) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "claims.json"
         command = [sys.executable, str(HERE / f"{name}.py"), "--json", str(out), *(["--tiny"] if tiny else [])]
-        subprocess.run(command, check=False)
-        lines = out.read_text().splitlines() if out.is_file() else []
+        done = subprocess.run(command, check=False)
+        lines = out.read_text().splitlines() if done.returncode == 0 else []
     return [json.loads(line) for line in lines]
 
 
