@@ -54,5 +54,5 @@ def test_searches_that_cannot_be_read(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["lr=0", "batch_size=0,8", "epochs=-1", "lr=nan", "weight_decay=-1"])
 def test_points_of_a_search_are_budgets_too(text: str) -> None:
-    with pytest.raises(ProtocolError, match="above 0|below 0"):
+    with pytest.raises(ProtocolError, match=r"above 0|below 0"):
         search_grid(text)
