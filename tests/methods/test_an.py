@@ -8,7 +8,7 @@ from torch import nn
 
 from tacit.labels import Labels
 from tacit.methods.an import AssumeNegative
-from tacit.methods.options import OptionError
+from tacit.methods.parts import OptionError
 
 
 @pytest.mark.parametrize("vector", ["an", "an_em_repo"])

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from tacit.labels import Labels
 from tacit.methods.bce_ls import BCELabelSmoothing
-from tacit.methods.options import OptionError
+from tacit.methods.parts import OptionError
 
 
 def test_default_smoothing_is_the_published_program(published_step: Callable[..., Any], truth: Tensor) -> None:

@@ -8,7 +8,7 @@ from torch import nn
 
 from tacit.labels import Labels
 from tacit.methods.epr import ExpectedPositiveRegularisation
-from tacit.methods.options import OptionError
+from tacit.methods.parts import OptionError
 
 
 def test_published_program(published_step: Callable[..., Any]) -> None:

@@ -15,7 +15,6 @@ from tacit.methods.registry import (
     MethodError,
     build_method,
     find_method,
-    method_name,
     method_names,
     method_options,
 )
@@ -37,7 +36,6 @@ def test_listing_names_does_not_import_torch() -> None:
 
 def test_a_method_is_found_by_its_file() -> None:
     assert find_method("wan") is WeakAssumeNegative
-    assert method_name(WeakAssumeNegative) == "wan"
 
 
 @pytest.mark.parametrize(

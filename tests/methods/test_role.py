@@ -10,7 +10,7 @@ from torch import nn
 from tacit.labels import Labels
 from tacit.methods.an import AssumeNegative
 from tacit.methods.base import Batch, Clock, View
-from tacit.methods.options import OptionError
+from tacit.methods.parts import OptionError
 from tacit.methods.role import ROLE
 
 CLOCK = Clock(0, 0, 1, 0, 1)

@@ -7,7 +7,7 @@ import pytest
 from torch import nn
 
 from tacit.labels import Labels
-from tacit.methods.options import OptionError
+from tacit.methods.parts import OptionError
 from tacit.methods.wan import WeakAssumeNegative
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ..functional.partial import assume_negative
 from ..labels import Labels
 from .base import Batch, Clock, Method
-from .options import Epsilon, checked_eps
+from .parts import Epsilon, checked_eps
 
 
 class AssumeNegative(Method):

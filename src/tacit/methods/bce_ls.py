@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ..functional.partial import known_only
 from ..labels import Labels
 from .base import Batch, Clock, Method
-from .options import Epsilon, Smoothing, checked_eps, checked_smoothing
+from .parts import Epsilon, Smoothing, checked_eps, checked_smoothing
 
 
 class BCELabelSmoothing(Method):

@@ -11,7 +11,7 @@ from ..functional.estimates import expected_positives_penalty
 from ..functional.partial import known_only
 from ..labels import Labels
 from .base import Batch, Clock, Method
-from .options import (
+from .parts import (
     Epsilon,
     ExpectedPositives,
     checked_eps,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..labels import Labels
     from .base import Method
 
-PLUMBING = {"base", "options", "parts", "registry"}  # modules of this room that are no methods
+PLUMBING = {"base", "parts", "registry"}  # modules of this room that are no methods
 
 
 class MethodError(UserError):
@@ -61,10 +61,6 @@ def find_method(name: str) -> type[Method]:
     if len(here) != 1:
         raise TypeError(f"{module.__name__} must define exactly one Method; it defines {len(here)}")
     return here[0]
-
-
-def method_name(method: type[Method]) -> str:
-    return method.__module__.rpartition(".")[2]
 
 
 def method_options(method: type[Method]) -> dict[str, Option]:

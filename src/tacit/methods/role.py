@@ -17,15 +17,15 @@ from ..functional.estimates import (
 from ..functional.partial import known_only, wide
 from ..labels import Labels
 from .base import Batch, Clock, Method
-from .options import (
+from .parts import (
     Epsilon,
     ExpectedPositives,
     OptionError,
+    RowTable,
     checked_eps,
     checked_expected_positives,
     expected_positives_oracle,
 )
-from .parts import RowTable
 
 ESTIMATOR_LR = 10.0  # times the classifier's learning rate
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ..functional.partial import weak_negatives
 from ..labels import Labels
 from .base import Batch, Clock, Method
-from .options import Epsilon, OptionError, checked_eps, number_within
+from .parts import Epsilon, OptionError, checked_eps, number_within
 
 
 class WeakAssumeNegative(Method):
