@@ -5,7 +5,8 @@ import json
 import pytest
 import torch
 
-from tacit.nets.backbone import Backbone, BackboneError, Preprocessing, TimmBackbone, build_backbone
+from tacit.nets.backbone import Backbone, BackboneError, Preprocessing, TimmBackbone
+from tacit.nets.net import build_backbone
 
 FAMILIES = [
     "test_resnet",

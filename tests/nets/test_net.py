@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from tacit.nets.backbone import TimmBackbone
-from tacit.nets.net import Net, NetError, build_net, find_head, head_names, make_backbone, make_net, set_trainable
+from tacit.nets.net import Net, NetError, build_net, find_head, head_names, make_backbone, make_net
 
 
 @pytest.fixture
@@ -77,22 +77,20 @@ def test_a_description_of_other_classes_is_refused(net):
         build_net({"head": {}}, 5)
 
 
-def test_head_only_freezes_weights_and_batch_statistics(net):
-    set_trainable(net, "head")
+def test_a_frozen_backbone_keeps_weights_and_batch_statistics(net):
+    net.backbone.requires_grad_(False)
     net.train()
     before = {k: v.clone() for k, v in net.state_dict().items()}
     net(IMAGES).sum().backward()
     torch.optim.SGD([p for p in net.parameters() if p.requires_grad], 0.1).step()
     changed = {k for k, v in net.state_dict().items() if not torch.equal(v, before[k])}
     assert changed == {"head.weight", "head.bias"}
-    set_trainable(net, "all")
+    net.backbone.requires_grad_(True)
     net.train()(IMAGES).sum().backward()
     assert all(p.grad is not None for p in net.parameters())
     assert net.backbone.training and not torch.equal(
         net.state_dict()["backbone.model.bn1.running_mean"], before["backbone.model.bn1.running_mean"]
     )
-    with pytest.raises(NetError, match="'all' or 'head'"):
-        set_trainable(net, "tail")
 
 
 def test_heads_are_found_by_their_file():

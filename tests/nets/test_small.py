@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from tacit.nets.backbone import Backbone, build_backbone
+from tacit.nets.backbone import Backbone
+from tacit.nets.net import build_backbone
 from tacit.nets.small import SmallNet
 
 

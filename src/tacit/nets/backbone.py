@@ -59,7 +59,7 @@ class Backbone(nn.Module):
         raise NotImplementedError
 
     def describe(self) -> dict[str, Any]:
-        """JSON-able; `build_backbone` makes the same architecture from it (weights travel apart)."""
+        """JSON-able; `net.build_backbone` makes the same architecture from it (weights travel apart)."""
         raise NotImplementedError
 
     def forward(self, images: Tensor) -> Tensor:
@@ -163,19 +163,6 @@ def pretrained_config(name: str) -> dict[str, Any]:
     except RuntimeError as error:  # a pretrained tag ("resnet50.typo") that does not exist
         raise BackboneError(f"timm knows {name.partition('.')[0]}, but not the weights '{name}': {error}") from error
     return dict(config.to_dict())
-
-
-def build_backbone(described: Mapping[str, Any]) -> Backbone:
-    """The architecture that `Backbone.describe()` described, with random weights."""
-    kind = described.get("kind")
-    if kind == "timm":
-        pre = Preprocessing.rebuild(described["preprocessing"])
-        return TimmBackbone(described["name"], "none", size=pre.size, interpolation=pre.interpolation)
-    if kind == "small":
-        from .small import SmallNet
-
-        return SmallNet.rebuild(described)
-    raise BackboneError(f"a backbone of kind '{kind}' is not known to this version of Tacit (known: timm, small)")
 
 
 def _create(name: str, config: Mapping[str, Any], size: int, *, pretrained: bool) -> Any:

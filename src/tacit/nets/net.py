@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from ..errors import UserError
-from .backbone import Backbone, Preprocessing, TimmBackbone, build_backbone
+from .backbone import Backbone, BackboneError, Preprocessing, TimmBackbone
 
 PLUMBING = {"net", "backbone", "weights", "small"}  # modules of this room that are no heads
 
@@ -79,6 +79,19 @@ def make_backbone(name: str, weights: str | Path = "hub", *, size: int | None = 
     return TimmBackbone(name, weights, size=size, **options)
 
 
+def build_backbone(described: Mapping[str, Any]) -> Backbone:
+    """The architecture that `Backbone.describe()` described, with random weights."""
+    kind = described.get("kind")
+    if kind == "timm":
+        pre = Preprocessing.rebuild(described["preprocessing"])
+        return TimmBackbone(described["name"], "none", size=pre.size, interpolation=pre.interpolation)
+    if kind == "small":
+        from .small import SmallNet
+
+        return SmallNet.rebuild(described)
+    raise BackboneError(f"a backbone of kind '{kind}' is not known to this version of Tacit (known: timm, small)")
+
+
 def make_net(backbone: Backbone | None, classes: int, *, head: str = "linear", width: int | None = None) -> Net:
     """A backbone with a new head; without backbone, `width` is that of the features."""
     if backbone is not None:
@@ -99,16 +112,6 @@ def build_net(description: Mapping[str, Any], classes: int) -> Net:
         raise NetError(f"the net was made for {made_for} classes, and {classes} are asked of it: another class list?")
     backbone = None if described is None else build_backbone(described)
     return make_net(backbone, classes, head=str(head["name"]), width=width)
-
-
-def set_trainable(net: Net, trains: str) -> None:
-    """`trains`: "all", or "head" (the backbone is frozen, its batch statistics too)."""
-    if trains not in ("all", "head"):
-        raise NetError(f"what trains must be 'all' or 'head', not '{trains}'.")
-    if net.backbone is not None:
-        net.backbone.requires_grad_(trains == "all")
-    net.head.requires_grad_(True)
-    net.train(net.training)
 
 
 def head_names() -> list[str]:
