@@ -32,7 +32,7 @@ from tacit.methods.base import Clock, Method, Stage
 from tacit.methods.registry import build_method
 from tacit.metrics import at_k, mean_average_precision, unknown_as_absent
 from tacit.nets.net import make_net
-from tacit.observe import parse_observation
+from tacit.observations import parse_observation
 from tacit.runtime import Runtime
 from tacit.step import Recorder
 from tacit.train import EpochEnd, State, fit
@@ -183,7 +183,7 @@ class Ours:
 
     def on_epoch(self, end: EpochEnd, state: State) -> bool:
         trained = self._now()
-        told = {"train": self.recorder.table.cpu().numpy()}
+        told = {"train": self.recorder.probabilities().numpy()}
         told |= {name: scores(self.method, self.inputs[name], self.runtime) for name in ("val", "test")}
         predicted = self._now()
         self.metrics = {name: self._score(name, told[name]) for name in told}

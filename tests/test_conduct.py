@@ -265,7 +265,7 @@ def test_linear_init_hands_over_the_selected_epoch(
 
 def test_the_observation_is_drawn_on_the_whole_pool_before_the_split(table: Path) -> None:
     from tacit.data.splits import hold_out
-    from tacit.observe import parse_observation
+    from tacit.observations import parse_observation
 
     bench = assemble(linear(table))
     pool = bench.source.splits["train"].labels

@@ -15,12 +15,11 @@ from numpy.random import RandomState
 
 from tacit.errors import UserError
 from tacit.labels import Labels
+from tacit.observations import observations, parse_observation
 from tacit.observe import (
     CELLS_AT_ONCE,
     known_share,
     labelled_rows,
-    observations,
-    parse_observation,
     positives,
     warnings_for,
     weighted_positive,

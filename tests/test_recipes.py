@@ -9,7 +9,7 @@ import pytest
 
 from tacit.cli.table import recipe_config
 from tacit.methods.registry import find_method, method_options
-from tacit.observe import parse_observation
+from tacit.observations import parse_observation
 from tacit.protocols import budgets, search_grid
 from tacit.run import RunConfig
 from tacit.tables.spec import Cell, find_table, table_names

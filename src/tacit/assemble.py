@@ -28,7 +28,8 @@ from .methods.base import Method, Stage
 from .methods.registry import build_method, find_method
 from .nets.backbone import Backbone, Preprocessing
 from .nets.net import Net, make_backbone, make_net
-from .observe import parse_observation, warnings_for
+from .observations import parse_observation
+from .observe import warnings_for
 from .run import RunConfig
 from .runtime import Runtime
 

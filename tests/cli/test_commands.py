@@ -15,7 +15,7 @@ from tacit.data.source import source_names
 from tacit.label_table import LabelTable, read_label_table, write_label_table
 from tacit.labels import Labels
 from tacit.methods.registry import method_names
-from tacit.observe import observations, parse_observation
+from tacit.observations import observations, parse_observation
 
 CLASSES = ("cat", "dog", "owl")
 IMAGES = tuple(f"{number}.jpg" for number in range(40))

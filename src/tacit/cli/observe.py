@@ -13,13 +13,13 @@ from typing import Any, Literal
 
 import numpy as np
 import tyro
-from numpy.typing import ArrayLike
 
 from ..data.source import load_source, parse_spec
 from ..data.splits import SPLIT_SEED, hold_out
 from ..label_table import LabelTable, read_label_table, write_label_table
 from ..labels import Labels
-from ..observe import Observation, observations, parse_observation, warnings_for
+from ..observations import Observation, observations, parse_observation
+from ..observe import warnings_for
 from ..table_files import Form
 from . import console
 from .flags import Group
@@ -139,22 +139,13 @@ def _observe_source(config: Observe, options: Mapping[str, Any], model: Observat
     if "val" in source.splits and config.val:
         val = source.splits["val"]
         names = ("train",) * len(pool) + ("val",) * len(val)
-        truth = _stack(pool.labels, val.labels)
-        return Observed(pool.images + val.images, truth, _stack(hidden, model(val.labels, seed, val.areas)), names)
+        truth = Labels.stack([pool.labels, val.labels])
+        labels = Labels.stack([hidden, model(val.labels, seed, val.areas)])
+        return Observed(pool.images + val.images, truth, labels, names)
     rows, held = hold_out(len(pool), config.val, config.split_seed)
     order = np.concatenate([rows, held])
     names = ("train",) * len(rows) + ("val",) * len(held)
     return Observed(tuple(pool.images[row] for row in order), pool.labels.take(order), hidden.take(order), names)
-
-
-def _stack(first: Labels, second: Labels) -> Labels:
-    (rows, columns, states), (more_rows, more_columns, more_states) = first.cells(), second.cells()
-    joined: list[ArrayLike] = [
-        np.concatenate([rows, more_rows + len(first)]),
-        np.concatenate([columns, more_columns]),
-        np.concatenate([states, more_states]),
-    ]
-    return Labels.from_cells(len(first) + len(second), first.classes, *joined)
 
 
 def _list(as_json: bool) -> None:

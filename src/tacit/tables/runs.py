@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import UserError
-from ..observe import parse_observation
+from ..observations import parse_observation
 from ..run import RunConfig, RunDirectory
 from .spec import Cell, Table, TableError
 
