@@ -1,4 +1,4 @@
-"""The published validation split and subsample."""
+"""The published validation split."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tacit.data.splits import SplitError, hold_out, subsample
+from tacit.data.splits import SplitError, hold_out
 
 
 def test_published_splits(golden_single_positive: dict[str, Any]) -> None:
@@ -50,18 +50,3 @@ def test_halves_round_to_even() -> None:
 def test_strange_fractions_are_refused(fraction: float) -> None:
     with pytest.raises(SplitError, match="validation share"):
         hold_out(10, fraction)
-
-
-def test_subsample_draws_train_then_val_from_one_stream() -> None:
-    train, val = hold_out(50)
-    rng = np.random.RandomState(999)
-    first = np.sort(rng.permutation(40)[:20])
-    second = np.sort(rng.permutation(10)[:3])
-    thin_train, thin_val = subsample(train, val, 0.5, 0.3)
-    assert (thin_train == train[first]).all()
-    assert (thin_val == val[second]).all()
-    whole = subsample(train, val)
-    assert (whole[0] == train).all()
-    assert (whole[1] == val).all()
-    with pytest.raises(SplitError, match="a share of 0 of the rows"):
-        subsample(train, val, 0.0)

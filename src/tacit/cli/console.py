@@ -28,10 +28,6 @@ def set_quiet(quiet: bool) -> None:
     _quiet = quiet
 
 
-def is_quiet() -> bool:
-    return _quiet
-
-
 def notice(text: str) -> None:
     """A line of interest to whoever watches; not a result."""
     if not _quiet:
