@@ -2,7 +2,8 @@
 
 from .compare import Comparison, Group, compare
 from .page import render_html
-from .read import ReportError, RunRecord, SkippedRun, read_runs
+from .read import SkippedRun, read_runs
+from .records import ReportError, RunRecord
 from .write import print_table, write_csv, write_markdown
 
 __all__ = [

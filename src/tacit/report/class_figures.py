@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .compare import Comparison, Group
 from .figures import WIDE, WIDTH, Figure
-from .read import Scores
+from .records import Scores
 from .style import INK, MUTED, Look, drawing, inline_svg
 
 ROWS = 40  # classes in a panel at most

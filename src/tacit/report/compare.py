@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..metrics.intervals import SeedSummary, over_seeds, paired_over_seeds
 from .protocol import Part, differing_parts, fixed_budget
-from .read import RunRecord
+from .records import RunRecord
 
 FULL, BASELINE = "full", "an"
 LOWER_IS_BETTER = frozenset({"hamming_loss", "one_error", "coverage", "coverage_depth", "ranking_loss"})

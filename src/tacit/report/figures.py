@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from .compare import Comparison, Group
-from .read import EpochRecord, RunRecord
+from .records import EpochRecord, RunRecord
 from .style import INK, MUTED, RULE, Look, drawing, inline_svg
 
 WIDTH = 440.0  # CSS pixels, of a usual panel

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from .compare import Comparison, Group
-from .read import Examples, ReportError, RunRecord, Scores
+from .records import Examples, ReportError, RunRecord, Scores
 
 IMAGES, METHODS, THRESHOLD = 12, 10, 0.5
 SMALL = 160  # pixels: a side below this is enlarged without smoothing

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .read import RunRecord
+from .records import RunRecord
 
 Severity = Literal["alarm", "warning", "note"]
 Member = tuple[str, tuple[RunRecord, ...]]  # label of a group, its runs

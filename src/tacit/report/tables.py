@@ -12,7 +12,7 @@ from typing import Any
 from .class_figures import third_mean
 from .compare import COUNTS, FULL, LOWER_IS_BETTER, Comparison, Group, Spread
 from .protocol import searched_keys
-from .read import RunRecord
+from .records import RunRecord
 
 DASH = "–"
 

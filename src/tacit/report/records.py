@@ -1,0 +1,160 @@
+"""What a report knows of a run: typed records, read from its directory by `report.read`."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UserError
+
+
+class ReportError(UserError):
+    """A run directory that cannot be reported on; the message says which file and what to do."""
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """What was run, as result.json names it."""
+
+    source: str
+    method: str
+    observe: str
+    protocol: str
+    seed: int
+    observe_seed: int
+    split_seed: int
+    select: str
+    backbone: str
+    recipe: str | None
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One line of metrics.jsonl."""
+
+    stage: str
+    epoch: int
+    terms: Mapping[str, float]
+    val: Mapping[str, float]
+    train: Mapping[str, float]
+    estimates: Mapping[str, float]
+    selection: float  # NaN where the epoch was not looked at
+    seconds: float
+
+
+@dataclass(frozen=True)
+class SplitCounts:
+    """Images of a split and, per class, its true and its observed labels (empty where not recorded)."""
+
+    images: int
+    present: tuple[int, ...]
+    observed_present: tuple[int, ...]
+    observed_absent: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The epoch that was kept, and by which rule."""
+
+    epoch: int
+    stage: str
+    value: float
+    metric: str
+    labels: str
+    unknown: str
+
+
+@dataclass(frozen=True)
+class Published:
+    """A number printed elsewhere, in percent as printed there."""
+
+    value: float
+    metric: str
+    split: str
+    where: str
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Probabilities and labels of one split; states are 1, 0 (unknown), -1."""
+
+    images: NDArray[np.str_]
+    scores: NDArray[np.float32]
+    truth: NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Thumbnails of some test images and the rows of `Scores` they belong to."""
+
+    index: NDArray[np.int64]
+    pixels: NDArray[np.uint8]  # [n, 3, h, w]
+
+
+@dataclass(frozen=True, eq=False)
+class RunRecord:
+    """Everything a report needs of one finished run; scores and thumbnails are read when asked for."""
+
+    path: Path
+    run: RunInfo
+    options: Mapping[str, Mapping[str, Any]]
+    fingerprint: str
+    fingerprints: Mapping[str, str]
+    protocol: Mapping[str, Any]  # what the fingerprint was taken of, where the run says so
+    classes: tuple[str, ...]
+    counts: Mapping[str, SplitCounts]
+    selected: Selected
+    metrics: Mapping[str, Mapping[str, float]]
+    per_class_ap: Mapping[str, NDArray[np.float64]]
+    unscored: Mapping[str, tuple[str, ...]]
+    estimates: Mapping[str, float]
+    also: Mapping[str, Mapping[str, Mapping[str, float]]]  # selection rule -> split -> metrics
+    oracles: tuple[str, ...]
+    choices: tuple[str, ...]
+    published: Published | None
+    search: tuple[Mapping[str, Any], ...]
+    seconds: float
+    peak_memory_mb: float
+    device: str
+    threads: int
+    tacit: str
+    epochs: tuple[EpochRecord, ...]
+    config: Mapping[str, Any]
+    config_text: str
+
+    def scores(self, split: str) -> Scores | None:
+        """Scores of a split, or None where the run kept none."""
+        path = self.path / f"scores-{split}.npz"
+        if not path.is_file():
+            return None
+        images, scores, truth = _arrays(path, "images", "scores", "truth")
+        if scores.ndim != 2 or scores.shape != truth.shape or scores.shape != (len(images), len(self.classes)):
+            raise ReportError(
+                f"{path}: scores {scores.shape}, truth {truth.shape} and {len(images)} images do not fit the "
+                f"{len(self.classes)} classes of result.json; evaluate the run again to write them anew."
+            )
+        return Scores(images, scores, truth)
+
+    def examples(self) -> Examples | None:
+        """Thumbnails of test images, or None where the run never saw images."""
+        path = self.path / "examples-test.npz"
+        if not path.is_file():
+            return None
+        index, pixels = _arrays(path, "index", "pixels")
+        if pixels.ndim != 4 or pixels.shape[1] != 3 or len(pixels) != len(index) or pixels.dtype != np.uint8:
+            raise ReportError(f"{path}: expected uint8 pixels [n, 3, h, w] and n indices, found {pixels.shape}")
+        return Examples(index.astype(np.int64), pixels)
+
+
+def _arrays(path: Path, *names: str) -> list[NDArray[Any]]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return [file[name] for name in names]
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise ReportError(f"{path} cannot be read ({error}); evaluate the run again to write it anew.") from None
