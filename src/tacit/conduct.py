@@ -161,6 +161,16 @@ def _winner(directory: RunDirectory, rule: Rule) -> Winner:
 # --- the result -------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Verdict:
+    """What the chosen epoch is worth; the method then carries its weights."""
+
+    main: Winner
+    told: dict[str, Scores]  # split -> scores
+    measured: dict[str, dict[str, Any]]  # split -> figures
+    also: dict[str, dict[str, Any]]  # the other selection rules of the same run, with their metrics
+
+
 def _finish(
     bench: Bench,
     directory: RunDirectory,
@@ -171,20 +181,58 @@ def _finish(
     seconds: float,
 ) -> dict[str, Any]:
     """Score every split with the chosen epoch (the test split for the first time) and write the files."""
-    config = bench.config
     inputs = bench.inputs(stages[-1].inputs, runtime, screen.decoding)
-    torch.manual_seed(config.seed)
+    torch.manual_seed(bench.config.seed)
     method = bench.method(bench.net(stages[-1].inputs, inputs).to(runtime.device), runtime)
-    rules = tuple(dict.fromkeys((config.selection, *config.also_select)))
-    winners = {rule: _winner(directory, rule) for rule in rules}
-    also = {}
-    for rule in reversed(rules):  # the main rule last: its weights stay in the method
-        method.load_state_dict(winners[rule].state)
+    verdict = _judge(bench, directory, method, inputs, runtime)
+    if not runtime.is_main:
+        runtime.wait()
+        return dict(json.loads(directory.result_file.read_text()))
+    if bench.config.search:
+        chosen = RunDirectory(directory.path / "search" / _name(verdict.main.point))
+        shutil.copyfile(chosen.metrics_file, directory.metrics_file)
+    _write_model(directory, bench, method, inputs)
+    for name in ("train", "test"):
+        _write_scores(directory, name, bench, verdict.told[name])
+    _write_examples(directory, inputs["test"])
+    facts = {
+        "seconds": seconds,
+        "peak_memory_mb": _peak_memory(runtime),
+        "device": _device_name(runtime),
+        "threads": torch.get_num_threads(),
+    }
+    result = write_result(directory, bench, _content(bench, stages, method, verdict, tried) | facts)
+    for rule in _rules(bench.config):
+        discard(_winner_file(directory, rule))
+    runtime.wait()
+    return result
+
+
+def _rules(config: RunConfig) -> tuple[Rule, ...]:
+    """The rule that chooses, then those reported beside it."""
+    return tuple(dict.fromkeys((config.selection, *config.also_select)))
+
+
+def _judge(
+    bench: Bench, directory: RunDirectory, method: Method, inputs: dict[str, Inputs], runtime: Runtime
+) -> Verdict:
+    also: dict[str, dict[str, Any]] = {}
+    for rule in reversed(_rules(bench.config)):  # the main rule last: its weights stay in the method
+        winner = _winner(directory, rule)
+        method.load_state_dict(winner.state)
         told = {name: scores(method, inputs[name], runtime) for name in inputs}
         measured = {name: figures(told[name], bench.splits[name].labels) for name in told}
-        also[rule] = _selected(winners[rule], measured)
-    main = winners[rules[0]]
-    content = {
+        also[rule] = _selected(winner, measured)
+    del also[bench.config.selection]
+    return Verdict(winner, told, measured, also)
+
+
+def _content(
+    bench: Bench, stages: tuple[Stage, ...], method: Method, verdict: Verdict, tried: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """What result.json says of the outcome."""
+    config, main, measured = bench.config, verdict.main, verdict.measured
+    return {
         "options": _options(config, stages, main.point),
         "protocol": protocol_parts(bench, stages),
         "fingerprints": {
@@ -201,31 +249,12 @@ def _finish(
         "per_class": {name: {"AP": m["AP"]} for name, m in measured.items()},
         "unscored": {name: m["unscored"] for name, m in measured.items()},
         "estimates": bench.judge.estimates(method.estimates()),
-        "also": {rule: found for rule, found in also.items() if rule != rules[0]},
+        "also": verdict.also,
         "oracles": describe_oracles(bench, method),
         "choices": describe_choices(bench, stages, main.point),
-        "seconds": seconds,
-        "peak_memory_mb": _peak_memory(runtime),
-        "device": _device_name(runtime),
-        "threads": torch.get_num_threads(),
         "images": len(bench.splits["train"]),
-        "search": _search_lines(tried, rules[0]) if config.search else None,
+        "search": _search_lines(tried, config.selection) if config.search else None,
     }
-    if not runtime.is_main:
-        runtime.wait()
-        return dict(json.loads(directory.result_file.read_text()))
-    if config.search:
-        chosen = RunDirectory(directory.path / "search" / _name(main.point))
-        shutil.copyfile(chosen.metrics_file, directory.metrics_file)
-    _write_model(directory, bench, method, inputs)
-    for name in ("train", "test"):
-        _write_scores(directory, name, bench, told[name])
-    _write_examples(directory, inputs["test"])
-    result = write_result(directory, bench, content)
-    for rule in rules:
-        discard(_winner_file(directory, rule))
-    runtime.wait()
-    return result
 
 
 def _selected(winner: Winner, measured: dict[str, dict[str, Any]]) -> dict[str, Any]:
