@@ -1,0 +1,233 @@
+"""Read measured tables critically: the figures of docs/results that no single run says. Prints Markdown.
+
+    python tools/read_results.py order EXPORT            which pairs of rows stand against the published order
+    python tools/read_results.py selection EXPORT        what selection on observed validation labels costs
+    python tools/read_results.py chosen RUNS…            learning rate, batch size and epoch of every run
+    python tools/read_results.py recovery RUNS…          training mAP over all cells, over hidden and over observed ones
+    python tools/read_results.py grid RUNS…              validation and training mAP of every point of the search
+    python tools/read_results.py images RUNS…            intervals over test images, of each run and of each pair
+
+EXPORT is a file of docs/results/data, RUNS are run directories of `tacit table`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tacit.metrics.intervals import SeedSummary, bootstrap, over_seeds, paired_bootstrap, paired_over_seeds
+from tacit.metrics.ranking import mean_average_precision
+from tacit.run import RunDirectory
+from tacit.tables.results import CellResult, difference, read_export
+from tacit.tables.spec import Cell, read_table
+
+ROOT = Path(__file__).resolve().parents[1]
+PRESENT, UNKNOWN = 1, 0
+Lines = Iterator[str]
+
+
+def order(export: Path, rule: str) -> Lines:
+    """Pairs of rows against the published order, and whether our seeds are sure of it."""
+    for protocol, rows in _by_protocol(export).items():
+        yield f"{protocol}, {rule} selection\n"
+        yield from _table("published higher", "published lower", "published", "ours [95 %]", "sure")
+        against = of = sure = 0
+        for (one, mine), (other, theirs) in combinations(rows, 2):
+            if one.published == other.published:
+                continue
+            of += 1
+            (high, ours), (low, below) = sorted([(one, mine), (other, theirs)], key=lambda pair: -pair[0].published)
+            found = difference(ours, below, rule)
+            if found is None or found.mean > 0:
+                continue
+            against += 1
+            sure += found.high < 0
+            apart = f"{high.published - low.published:+.1f}"
+            yield _line(high.row.label, low.row.label, apart, interval(found), "yes" if found.high < 0 else "no")
+        told = f"{of - against} of {of} pairs in the published order"
+        yield f"\n{told}; our seeds are sure of {sure} of the other {against}\n"
+
+
+def selection(export: Path) -> Lines:
+    """Clean less observed selection in the same runs, paired by seed."""
+    for protocol, rows in _by_protocol(export).items():
+        yield f"{protocol}: clean less observed selection\n"
+        yield from _table("row", "points [95 %]", "seed by seed")
+        for cell, result in rows:
+            clean, observed = (np.array(result.percent[rule]) for rule in ("clean", "observed"))
+            if result.observe_seeds:
+                apart = ", ".join(f"{value:+.2f}" for value in clean - observed)
+                yield _line(cell.row.label, interval(paired_over_seeds(clean, observed)), apart)
+        yield ""
+
+
+def chosen(runs: Sequence[Path]) -> Lines:
+    """What the search and the choice of epoch ended with, and how far the best two points lie apart."""
+    yield from _table("run", "clean: batch, lr, epoch", "observed: batch, lr, epoch", "val mAP", "to the second point")
+    for path in runs:
+        result = _result(path)
+        values = sorted((point["value"] for point in result["search"] or []), reverse=True)
+        margin = f"{100 * (values[0] - values[1]):.2f}" if len(values) > 1 else "–"
+        budget, own = result["options"]["budget"], result["selected"]
+        other = result["also"].get("observed")
+        cells = [_point(budget, own), _point(budget, other) if other else "the same"]
+        yield _line(_name(path), *cells, f"{100 * own['value']:.2f}", margin)
+
+
+def recovery(runs: Sequence[Path]) -> Lines:
+    """Label recovery over all training cells, over those whose label was hidden, and over the observed positives.
+
+    Hidden: observed positives are left out, so a class's AP ranks its hidden positives among its true negatives.
+    Observed: hidden positives are left out, so it says how well the positives that were shown are remembered.
+    """
+    yield from _table("row", "runs", "all cells", "hidden cells", "observed positives", "epoch", "best of any epoch")
+    for name, group in _groups(runs).items():
+        found = [recovered(path) for path in group]
+        every, hidden, shown = (_mean(column) for column in zip(*found, strict=True))
+        curves = [_curve(path / "metrics.jsonl", "train") for path in group]
+        kept = ", ".join(str(_result(path)["selected"]["epoch"]) for path in group)
+        highest = f"{_mean([max(curve) for curve in curves])} (epoch {int(np.argmax(curves[0]))})"
+        yield _line(name, str(len(group)), every, hidden, shown, kept, highest)
+
+
+def recovered(run: Path) -> tuple[float, float, float]:
+    """Training mAP of the model kept, percent: over all cells, hidden cells, and observed positives with negatives."""
+    with np.load(run / "scores-train.npz") as file:
+        scores, truth, observed = file["scores"], file["truth"], file["observed"]
+    without_shown = np.where(observed == PRESENT, UNKNOWN, truth)
+    without_hidden = np.where((truth == PRESENT) & (observed != PRESENT), UNKNOWN, truth)
+    first, second, third = (_map(scores, labels) for labels in (truth, without_shown, without_hidden))
+    return first, second, third
+
+
+def grid(runs: Sequence[Path]) -> Lines:
+    """Every point of the search at its best epoch and at its last, mean over runs."""
+    columns = ["val at best epoch", "train there", "train at the last epoch", "positives per image in the estimates"]
+    yield from _table("row", "batch", "lr", *columns)
+    for name, group in _groups(runs).items():
+        for point in [entry["point"] for entry in _jsonl(group[0] / "search.jsonl")]:
+            files = [path / "search" / _folder(point) / "metrics.jsonl" for path in group]
+            val, train = (np.array([_curve(file, split) for file in files]) for split in ("val", "train"))
+            best = val.argmax(axis=1)[:, None]
+            figures = [np.take_along_axis(values, best, axis=1).mean() for values in (val, train)]
+            words = [f"{value:.2f}" for value in (*figures, train[:, -1].mean())]
+            yield _line(name, str(point.get("batch_size", "–")), str(point["lr"]), *words, _estimated(files, best))
+
+
+def images(runs: Sequence[Path]) -> Lines:
+    """How much of a figure, and of a difference, is the choice of test images: bootstrap, 1,000 resamples."""
+    scored = {_name(path): _test_scores(path) for path in runs}
+    yield from _table("run, or first less second", "test mAP [95 %]")
+    for name, (scores, truth) in scored.items():
+        found = bootstrap(scores, truth)
+        yield _line(name, f"{100 * found.value:.2f} [{100 * found.low:.2f}, {100 * found.high:.2f}]")
+    for (one, (ours, truth)), (other, (theirs, _)) in combinations(scored.items(), 2):
+        apart = paired_bootstrap(ours, theirs, truth)
+        yield _line(f"{one} – {other}", f"{100 * apart.value:+.2f} [{100 * apart.low:+.2f}, {100 * apart.high:+.2f}]")
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def _by_protocol(export: Path) -> dict[str, list[tuple[Cell, CellResult]]]:
+    found: dict[str, list[tuple[Cell, CellResult]]] = {}
+    for result in read_export(export):
+        cells = read_table(ROOT / "recipes" / "tables" / f"{result.table}.toml").cells
+        cell = next(cell for cell in cells if cell.recipe == result.recipe)
+        found.setdefault(result.protocol, []).append((cell, result))
+    return found
+
+
+def _result(run: Path) -> Any:
+    return json.loads(RunDirectory(run).result_file.read_text())
+
+
+def _test_scores(run: Path) -> tuple[NDArray[np.float32], NDArray[np.int8]]:
+    with np.load(run / "scores-test.npz") as file:
+        return file["scores"], file["truth"]
+
+
+def _jsonl(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def _curve(file: Path, split: str) -> list[float]:
+    return [100 * line[split]["mAP"] for line in _jsonl(file) if split in line]
+
+
+def _estimated(files: Sequence[Path], best: NDArray[np.int64]) -> str:
+    lines = [_jsonl(file)[int(at)] for file, at in zip(files, best[:, 0], strict=True)]
+    values = [line["estimates"]["k"] for line in lines if "k" in line.get("estimates", {})]
+    return f"{np.mean(values):.2f}" if values else "–"
+
+
+def _groups(runs: Sequence[Path]) -> dict[str, list[Path]]:
+    """Runs of one recipe together."""
+    found: dict[str, list[Path]] = {}
+    for path in runs:
+        found.setdefault(path.parent.name, []).append(path)
+    return found
+
+
+def _map(scores: NDArray[np.float32], labels: NDArray[np.int8]) -> float:
+    return 100 * mean_average_precision(scores, labels).value
+
+
+def _folder(point: dict[str, Any]) -> str:
+    return "-".join(f"{key}={value}" for key, value in point.items())
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def _point(budget: dict[str, Any], selected: dict[str, Any]) -> str:
+    point = {**budget, **(selected.get("point") or {})}
+    return f"{point['batch_size']}, {point['lr']:g}, {selected['epoch']}"
+
+
+def _name(run: Path) -> str:
+    return f"{run.parent.name}, {run.name}"
+
+
+def _mean(values: Sequence[float]) -> str:
+    found = over_seeds(values)
+    return f"{found.mean:.2f} ± {found.sd:.2f}" if len(values) > 1 else f"{found.mean:.2f}"
+
+
+def interval(found: SeedSummary) -> str:
+    return f"{found.mean:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
+
+
+def _table(*columns: str) -> Lines:
+    yield _line(*columns)
+    yield "|---" + "|--:" * (len(columns) - 1) + "|"
+
+
+def _line(*cells: str) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def main(arguments: Iterable[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("order", "selection", "chosen", "recovery", "grid", "images"))
+    parser.add_argument("paths", nargs="+", type=Path)
+    parser.add_argument("--rule", default="clean", help="validation labels of the selection that `order` reads")
+    given = parser.parse_args(None if arguments is None else list(arguments))
+    exports = {"order": lambda path: order(path, given.rule), "selection": selection}
+    directories = {"chosen": chosen, "recovery": recovery, "grid": grid, "images": images}
+    if given.what in exports:
+        lines = [line for path in given.paths for line in exports[given.what](path)]
+    else:
+        lines = list(directories[given.what](given.paths))
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
