@@ -104,7 +104,7 @@ def test_labels_name_only_what_sets_rows_apart(tmp_path: Path) -> None:
         run(tmp_path, "role", 0, 0.6, options=options)
     run(tmp_path, "bce", 0, 0.6, observe="one-positive-one-negative")
     labels = sorted(by_label(compared(tmp_path)))
-    assert labels == ["BCE · one-positive-one-negative", "ROLE (k=1.5)", "ROLE (k=3.0)"]
+    assert labels == ["BCE · 1 P + 1 N", "ROLE (k=1.5)", "ROLE (k=3.0)"]
     assert display_name("bce_ls") == "BCE-LS" and display_name("large_loss") == "large loss"
 
 

@@ -13,6 +13,7 @@ from run_factory import World, write_run, write_runs
 
 from tacit.report import compare, print_table, read_runs, render_html, write_csv, write_markdown
 from tacit.report.class_figures import histogram
+from tacit.report.figures import _window
 from tacit.report.gallery import data_uri, gallery
 from tacit.report.tables import headline
 
@@ -216,3 +217,10 @@ def test_the_terminal_table_is_not_cut(usual: Path, width: int) -> None:
     out = console.file.getvalue()  # type: ignore[attr-defined]
     assert "ROLE" in out and "…" not in out and ("CF1" in out) == (width >= 100)
     assert "rows differ in observation" in out
+
+
+def test_the_axis_of_curves_leaves_out_a_far_start_only() -> None:
+    steep = np.array([[10.0, 60.0, 80.0, 82.0, 84.0, 85.0, 84.0, 86.0, 85.0, 84.0]])
+    assert _window([steep]) == pytest.approx((80 - 0.36, 86 + 0.36))
+    assert _window([np.linspace(70, 86, 10)[None]]) is None
+    assert _window([np.full((1, 3), np.nan)]) is None

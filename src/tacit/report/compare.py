@@ -230,6 +230,15 @@ def _place(group: Group) -> int:
     return 2 if group.first.run.method == BASELINE else 3
 
 
+# As papers head their columns (P: positives, N: negatives); the page spells the observations out once.
+_SHORT_OBSERVE = {
+    FULL: f"{FULL} labels",
+    "single-positive": "1 P",
+    "one-positive-one-negative": "1 P + 1 N",
+    "one-positive-all-negatives": "1 P + all N",
+}
+
+
 def _labels(firsts: Sequence[RunRecord]) -> list[str]:
     """A short unique name per group: the method, and only what sets it apart from the others."""
     usual = Counter(record.run.observe for record in firsts).most_common(1)[0][0]
@@ -238,7 +247,7 @@ def _labels(firsts: Sequence[RunRecord]) -> list[str]:
     for record in firsts:
         parts = [str(getattr(record.run, key)) for key in varying]
         observe = record.run.observe
-        details.append([f"{observe} labels" if observe == FULL else observe] * (observe != usual) + parts)
+        details.append([_SHORT_OBSERVE.get(observe, observe)] * (observe != usual) + parts)
     labels = [" · ".join([display_name(r.run.method), *d]) for r, d in zip(firsts, details, strict=True)]
     for extra in (_method_options, _budget_options, _source_options, _choices):
         labels = _told_apart(labels, [extra(record) for record in firsts])

@@ -17,6 +17,7 @@ from .style import INK, MUTED, RULE, Look, drawing, inline_svg
 
 WIDTH = 440.0  # CSS pixels, of a usual panel
 USUAL, WIDE = (WIDTH, 260.0), (720.0, 300.0)
+_CUT = "Where the first epochs lie far below all others, the axis leaves them out."
 Read = Callable[[EpochRecord], float | None]
 
 
@@ -82,7 +83,7 @@ def curve_figures(comparison: Comparison, looks: Sequence[Look]) -> list[Figure]
                 f"Validation {metric} after each epoch, on the labels named under “Selection” in the table of runs: a "
                 "row selected on observed labels is scored against labels of which many are hidden, so its height "
                 "cannot be compared with a row selected on clean ones. Thin lines: seeds; thick line: their mean; "
-                "ring: the epoch kept.",
+                f"ring: the epoch kept. {_CUT}",
                 tuple(range(len(looks))),
                 wide=True,
             )
@@ -95,7 +96,7 @@ def curve_figures(comparison: Comparison, looks: Sequence[Look]) -> list[Figure]
                 (recovery,),
                 f"{metric} of the classifier on its own training images, scored against their hidden true labels (for "
                 "this report only: no method sees them). A curve that turns down unlearns what it had found, because "
-                "it begins to fit the labels that were not written down as if they were absent.",
+                f"it begins to fit the labels that were not written down as if they were absent. {_CUT}",
                 tuple(range(len(looks))),
                 wide=True,
             )
@@ -132,7 +133,9 @@ def estimates_figure(comparison: Comparison, looks: Sequence[Look]) -> Figure | 
     groups, chosen = [comparison.groups[i] for i in drawn], [looks[i] for i in drawn]
     panels: list[Markup] = []
     for name in names:
-        panel = _curves(groups, chosen, f"est-{len(panels)}", f"{name} of the estimates", _estimate(name), USUAL)
+        panel = _curves(
+            groups, chosen, f"est-{len(panels)}", f"{name} of the estimates", _estimate(name), USUAL, cut=False
+        )
         if panel:
             panels.append(panel)
     caption = (
@@ -188,8 +191,10 @@ def _curves(
     label: str,
     read: Read,
     size: tuple[float, float] = WIDE,
+    *,
+    cut: bool = True,
 ) -> Markup | None:
-    """A value per epoch, fractions in percent; None where no run has any."""
+    """A value per epoch, fractions in percent; None where no run has any. `cut`: see `_window`."""
     tables = [_table(group.runs, read) for group in groups]
     values = np.concatenate([table[np.isfinite(table)] for table in tables])
     if not len(values):
@@ -212,7 +217,24 @@ def _curves(
         _stages(axes, max((g.runs[0] for g in groups), key=lambda run: len(run.epochs)))
         axes.set_xlabel("epoch")
         axes.set_ylabel(label)
+        window = _window(tables) if cut else None
+        if window:
+            axes.set_ylim(*window)
         return inline_svg(figure, prefix, f"{label} per epoch, by method")
+
+
+def _window(tables: Sequence[NDArray[np.float64]]) -> tuple[float, float] | None:
+    """What the axis shows: everything after a curve's first fifth, if earlier values lie so much lower that they would
+    press the rest, which is what one compares, into a line. None: matplotlib's choice."""
+    late = np.concatenate([table[:, table.shape[1] // 5 :].ravel() for table in tables])
+    every = np.concatenate([table.ravel() for table in tables])
+    if not np.isfinite(late).any():
+        return None
+    low, high = float(np.nanmin(late)), float(np.nanmax(every))
+    if low - float(np.nanmin(every)) <= high - low:
+        return None
+    margin = 0.06 * (high - low)
+    return low - margin, high + margin
 
 
 def _table(runs: Sequence[RunRecord], read: Read) -> NDArray[np.float64]:
