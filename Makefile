@@ -41,9 +41,10 @@ format: $(READY)  ## let ruff mend what it can
 bench: $(READY)  ## measure every claim of speed against its peer; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py
 
-ledger: $(READY)  ## docs/results/ledger.md and the headers of recipes, from docs/results/data
+ledger: $(READY)  ## docs/results/ledger.md, the headers of recipes and the figures on methods' pages, from docs/results/data
 	$(BIN)/tacit table --ledger docs/results/ledger.md
 	$(BIN)/python tools/make_recipes.py
+	$(BIN)/python tools/quote_results.py
 
 clean:  ## remove .venv and caches
 	rm -rf .venv .mypy_cache .ruff_cache build dist

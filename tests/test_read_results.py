@@ -41,3 +41,10 @@ def test_the_figure_of_the_order_needs_only_the_repository() -> None:
     figure = runpy.run_path(str(ROOT / "tools" / "draw_results.py"))["order"]()
     shown = [{text.get_text() for text in axes.texts} for axes in figure.axes]
     assert shown[0] == shown[1] and len(shown[0]) == 9
+
+
+def test_the_pages_of_methods_quote_the_results_there_are() -> None:
+    """If this fails: `make ledger`."""
+    pages = runpy.run_path(str(ROOT / "tools" / "quote_results.py"))["pages"]()
+    assert [path.name for path, text in pages.items() if path.read_text() != text] == []
+    assert "85.20 ± 0.09" in pages[ROOT / "docs" / "methods" / "role.md"]
