@@ -3,9 +3,9 @@
 Written from the description of the published programs, with nothing of Tacit in it: a DataLoader over a per-sample
 dataset with the default collation, float32, losses assembled by boolean masks with log(p + 1e-5), dense Adam with its
 default arguments over every parameter including the [N, L] table of label estimates, predictions of every batch (of the
-training pass too) collected on the host, and after each pass scikit-learn's average precision per class and a loop over
-images for precision and recall at k. What a published program also does but need not (losses of the validation pass,
-logging) is left out, in the peer's favour.
+training pass too) collected on the host, and after each pass, against the truth and against the observed labels,
+scikit-learn's average precision per class and a loop over images per metric for precision and recall at k. What a
+published program also does but need not (losses of the validation pass, logging) is left out, in the peer's favour.
 """
 
 from __future__ import annotations
@@ -29,11 +29,9 @@ Objective = Callable[[Tensor, Tensor | None, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Split:
-    """`observed` is None where labels are complete (the test split): it is then scored once."""
-
     features: Floats  # [N, D]
     truth: Floats  # [N, L] 0 or 1
-    observed: Floats | None  # [N, L] 1 observed positive, 0 not observed
+    observed: Floats  # [N, L] 1 observed positive, 0 not observed; the published files have them for test too
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class PerSample(Dataset[dict[str, object]]):
     """One dict per row; the DataLoader's default collation makes batches of them."""
 
     def __init__(self, split: Split) -> None:
-        self.split, self.observed = split, split.truth if split.observed is None else split.observed
+        self.split = split
 
     def __len__(self) -> int:
         return len(self.split.features)
@@ -61,7 +59,7 @@ class PerSample(Dataset[dict[str, object]]):
     def __getitem__(self, row: int) -> dict[str, object]:
         return {
             "features": self.split.features[row],
-            "observed": self.observed[row],
+            "observed": self.split.observed[row],
             "truth": self.split.truth[row],
             "index": row,
         }
@@ -103,7 +101,7 @@ class Peer:
             began = time.perf_counter()
             collected = self.train(order) if name == "train" else self.predict(name)
             passed = time.perf_counter()
-            self.metrics[name] = split_metrics(*collected, twice=self.splits[name].observed is not None)
+            self.metrics[name] = split_metrics(*collected)
             scoring += time.perf_counter() - passed
             if name == "train":
                 training = passed - began
@@ -188,12 +186,10 @@ def role(k: float) -> Objective:
 # --- metrics ----------------------------------------------------------------------------------------------------------
 
 
-def split_metrics(probabilities: Floats, truth: Floats, observed: Floats, *, twice: bool) -> dict[str, float]:
-    """mAP and precision and recall at 1, 3 and 5 against the truth and, if asked, against the observed labels."""
+def split_metrics(probabilities: Floats, truth: Floats, observed: Floats) -> dict[str, float]:
+    """mAP and precision and recall at 1, 3 and 5 against the truth and against the observed labels."""
     out = {f"clean {name}": value for name, value in metrics(probabilities, truth).items()}
-    if twice:
-        out |= {f"observed {name}": value for name, value in metrics(probabilities, observed).items()}
-    return out
+    return out | {f"observed {name}": value for name, value in metrics(probabilities, observed).items()}
 
 
 def metrics(probabilities: Floats, labels: Floats) -> dict[str, float]:
@@ -201,15 +197,22 @@ def metrics(probabilities: Floats, labels: Floats) -> dict[str, float]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a class without positives
         out = {"mAP": float(np.mean([one(labels[:, c], probabilities[:, c]) for c in range(labels.shape[1])]))}
+    rows = range(len(labels))
     for k in (1, 3, 5):
-        precision, recall = np.zeros(len(labels)), np.zeros(len(labels))
-        for row in range(len(labels)):
-            top = np.argsort(probabilities[row])[::-1][:k]
-            positives, hits = np.sum(labels[row]), np.sum(labels[row][top])
-            precision[row] = hits / k
-            recall[row] = hits / positives if positives > 0 else 0.0
-        out |= {f"precision@{k}": float(precision.mean()), f"recall@{k}": float(recall.mean())}
+        out[f"precision@{k}"] = float(np.mean([precision_at(labels[i], probabilities[i], k) for i in rows]))
+        out[f"recall@{k}"] = float(np.mean([recall_at(labels[i], probabilities[i], k) for i in rows]))
     return out
+
+
+def precision_at(labels: Floats, probabilities: Floats, k: int) -> float:
+    top = np.argsort(probabilities)[::-1][:k]
+    return float(np.sum(labels[top]) / k)
+
+
+def recall_at(labels: Floats, probabilities: Floats, k: int) -> float:
+    """0 for an image without positives."""
+    top, positives = np.argsort(probabilities)[::-1][:k], np.sum(labels)
+    return float(np.sum(labels[top]) / positives) if positives > 0 else 0.0
 
 
 def average_precision_of() -> Callable[[Floats, Floats], float]:

@@ -136,7 +136,7 @@ def remembered(trial: Trial, state: State) -> dict[str, Tensor]:
         facts = [best.epoch, -1.0 if best.value is None else best.value]
         tensors[f"best.{rule}.facts"] = torch.tensor(facts, dtype=torch.float64)
     if trial.recorder is not None:
-        tensors["recorded"] = trial.recorder.table.nan_to_num(-1)
+        tensors["recorded"] = trial.recorder.logits.nan_to_num(-1)
     return {name: tensor.detach().clone() for name, tensor in tensors.items()}
 
 

@@ -230,10 +230,10 @@ def test_the_recorder_keeps_what_training_saw(runtime: Runtime) -> None:
     recorder = Recorder(method, ROWS, CLASSES)
     stage = Stage("linear", 1, ROWS, 0.01, inputs="features")
     fit(method, stage, inputs, observed, Notes(), runtime=runtime, seed=0, recorder=recorder)
-    torch.testing.assert_close(recorder.table, start)  # one step: recorded before it was taken
+    torch.testing.assert_close(recorder.probabilities(), start)  # one step: recorded before it was taken
     method.eval()
     method.predict(inputs.table.float())
-    torch.testing.assert_close(recorder.table, start)
+    torch.testing.assert_close(recorder.probabilities(), start)
 
 
 def test_the_loop_stays_readable() -> None:

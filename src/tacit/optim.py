@@ -7,7 +7,6 @@ from collections import defaultdict
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.optim.adam import adam
 
 from .methods.base import Method
 from .methods.parts import RowTable
@@ -17,8 +16,8 @@ BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
 HORIZON = {torch.float32: 160, torch.float64: 350}
 # Rows that `settle` brings up to date at once: temporaries that stay in a CPU's cache, or few launches on a GPU.
 SETTLE_ROWS = defaultdict(lambda: 4096, cpu=32)
-# Below about this many cells one fused dense step is faster than gathering, catching up and scattering rows: at batch 16
-# the two cross near 0.35 million cells of 20 classes, 0.55 of 80 and 0.85 of 312 (benchmarks/row_adam.py).
+# Below about this many cells one fused dense step is faster than gathering, catching up and scattering rows: at batch
+# 16 the two cross near 0.35 million cells of 20 classes, 0.55 of 80 and 0.85 of 312 (benchmarks/row_adam.py).
 DENSE_CELLS = 500_000
 
 
@@ -101,9 +100,9 @@ class RowAdam:
 class DenseAdam:
     """torch's fused Adam on one parameter group.
 
-    It calls the function that `torch.optim.Adam.step` ends in: at batch 16 the bookkeeping of the class (profiling
-    ranges, hooks, lists built anew) takes longer than the arithmetic. State exists from the start, so that a checkpoint
-    has one shape at any step.
+    It calls the kernel that `torch.optim.Adam(fused=True)` ends in: at batch 16 the bookkeeping on the way there
+    (profiling ranges, hooks, grouping by device, lists built anew) takes longer than the arithmetic; tests hold the two
+    equal bit for bit. State exists from the start, so that a checkpoint has one shape at any step.
     """
 
     def __init__(self, params: list[Tensor], lr: float, weight_decay: float) -> None:
@@ -114,20 +113,26 @@ class DenseAdam:
     @torch.no_grad()
     def step(self) -> None:
         live = [i for i, p in enumerate(self.params) if p.grad is not None]
-        adam(
-            [self.params[i] for i in live],
-            [self.params[i].grad for i in live],  # type: ignore[misc]
-            [self.m[i] for i in live],
-            [self.v[i] for i in live],
+        whole = len(live) == len(self.params)
+        params, m, v, steps = (
+            each if whole else [each[i] for i in live] for each in (self.params, self.m, self.v, self.steps)
+        )
+        if not params:
+            return
+        torch._foreach_add_(steps, 1)
+        torch._fused_adam_(
+            params,
+            [p.grad for p in params],  # type: ignore[misc]
+            m,
+            v,
             [],
-            [self.steps[i] for i in live],
-            fused=True,
-            amsgrad=False,
+            steps,
+            lr=self.lr,
             beta1=BETA1,
             beta2=BETA2,
-            lr=self.lr,
             weight_decay=self.weight_decay,
             eps=EPS,
+            amsgrad=False,
             maximize=False,
         )
 

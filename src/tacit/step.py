@@ -18,25 +18,51 @@ from .methods.base import Batch, Clock, Method
 from .optim import Optimizer
 from .runtime import Runtime
 
+RECORDED_TOGETHER = 64  # steps
 WARM_UP = 3  # eager steps before capture, so that lazy initialisation is not recorded
 
 
 class Recorder:
-    """Keeps the probabilities that the classifier gave to each row while it was being trained."""
+    """Keeps what the classifier said of each row while it was being trained."""
 
     def __init__(self, method: Method, rows: int, classes: int) -> None:
-        self.table = torch.full((rows, classes), torch.nan)
+        self._logits = torch.full((rows, classes), torch.nan, device=next(method.parameters()).device)
         self._last: Tensor | None = None
+        self._waiting: list[tuple[Tensor, Tensor]] = []
         method.net.register_forward_hook(self._hear)
 
     def _hear(self, module: torch.nn.Module, inputs: object, output: Tensor) -> None:
         if module.training:
-            self._last = output.detach()
+            self._last = output
 
     def put(self, index: Tensor) -> None:
-        if self._last is not None and len(self._last) == len(index):
-            self.table = self.table.to(index.device)
-            self.table.index_copy_(0, index, self._last.float().sigmoid())
+        """Keep the last outputs as those of these rows; a method that called its net on other rows is not recorded."""
+        if self._last is None or len(self._last) != len(index):
+            return
+        self._waiting.append((index, self._last.detach()))
+        # A captured step reuses its memory: there each is written at once. Otherwise many steps share one write.
+        if index.is_cuda or len(self._waiting) == RECORDED_TOGETHER:
+            self._write()
+
+    def _write(self) -> None:
+        if self._waiting:
+            rows, logits = zip(*self._waiting, strict=True)
+            self._logits.index_copy_(0, torch.cat(rows), torch.cat(logits).float())
+            self._waiting.clear()
+
+    @property
+    def logits(self) -> Tensor:
+        """[N, C]; NaN where a row was not yet trained on."""
+        self._write()
+        return self._logits
+
+    def restore(self, logits: Tensor) -> None:
+        self._waiting.clear()
+        self._logits.copy_(logits)
+
+    def probabilities(self) -> Tensor:
+        """[N, C] on the host; NaN where a row was not yet trained on."""
+        return self.logits.sigmoid().cpu()
 
 
 class Step:
@@ -65,7 +91,11 @@ class Step:
             if self.recorder is not None:
                 self.recorder.put(batch.index)
             self.method.after_step(clock)
-        values = torch.stack([term.detach().float() for term in terms.values()])
+        values = (
+            total.detach().float()[None]
+            if len(terms) == 1
+            else torch.stack([t.detach().float() for t in terms.values()])
+        )
         return values if weight == 1.0 else values * weight
 
 

@@ -144,7 +144,7 @@ def seed_step(seed: int, clock: Clock, step: int, rank: int = 0) -> None:
     """Dropout and whatever else draws from the global generators becomes a function of the step's address."""
     address = subseed(seed, clock.stage, clock.epoch, step, rank) >> 1
     torch.default_generator.manual_seed(address)
-    if torch.cuda.is_available():
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # is_available() asks the driver, every time
         torch.cuda.manual_seed(address)
 
 

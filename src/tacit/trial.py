@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -206,8 +207,9 @@ class Trial:
         when = self.bench.config.train_scores
         truth: Labels = self.bench.judge.train
         if self.recorder is not None:
-            seen = self.recorder.table.isfinite().all(dim=1).cpu().numpy()
-            return _or_none(mean_average_precision(self.recorder.table.cpu().numpy()[seen], truth.dense()[seen]).value)
+            told = self.recorder.probabilities().numpy()
+            seen = np.isfinite(told).all(axis=1)
+            return _or_none(mean_average_precision(told[seen], truth.dense()[seen]).value)
         if when == "end" or (when == "auto" and end.stage.inputs == "images"):
             return None
         train = scores(self.method, self.inputs["train"], self.runtime)
@@ -247,7 +249,7 @@ class Trial:
             if terms is not None:
                 tensors["terms"] = terms
             if self.recorder is not None:
-                tensors["recorded"] = self.recorder.table
+                tensors["recorded"] = self.recorder.logits
             save(self.directory.checkpoint_file, tensors, story)
         self.saved_at = time.perf_counter()
         self.runtime.wait()
@@ -275,7 +277,7 @@ class Trial:
         self.method.load_state_dict(under(tensors, "method"))
         self.best = {rule: Best(**facts, state=under(tensors, f"best.{rule}")) for rule, facts in story["best"].items()}
         if self.recorder is not None and "recorded" in tensors:
-            self.recorder.table = tensors["recorded"].to(self.runtime.device)
+            self.recorder.restore(tensors["recorded"])
         at = State(**story["state"], optimizer=under(tensors, "optimizer"))
         self.screen.say(f"resuming at epoch {at.epoch}, step {at.step}")
         return replace(at, terms=tensors["terms"].to(self.runtime.device) if "terms" in tensors else None)

@@ -20,6 +20,7 @@ from ..methods.base import Batch, Part, Stage, View
 from .images import VIEWS, PixelStore, Preprocessing, make_view, uniforms
 
 RESIDENT_LABEL_CELLS = 2**31
+WIDENED_BYTES = 2**30  # features up to this size are held as float32 on a CPU: a batch is then a plain gather
 # Rows at a time in passes without gradients. Features on a CPU: a chunk widened to float32 is then reused memory in
 # the cache; of 8192 rows it was a fresh 64 MB mapping each time, and seven times slower per row.
 FEATURE_CHUNK, CPU_FEATURE_CHUNK, IMAGE_CHUNK = 8192, 512, 64
@@ -45,13 +46,15 @@ class Inputs(Protocol):
 
 
 class FeatureInputs:
-    """Cached features as one resident tensor, float16 until a batch needs them."""
+    """Cached features as one resident tensor: float16 until a batch needs them, or widened once where that is small."""
 
     resident = True
 
     def __init__(self, features: NDArray[np.float16], device: torch.device) -> None:
         self.chunk = CPU_FEATURE_CHUNK if device.type == "cpu" else FEATURE_CHUNK
         self.table = torch.from_numpy(np.ascontiguousarray(features)).to(device)
+        if device.type == "cpu" and 4 * features.size <= WIDENED_BYTES:
+            self.table = self.table.float()
 
     def __len__(self) -> int:
         return len(self.table)
@@ -61,7 +64,10 @@ class FeatureInputs:
 
     def stream(self, order: Sequence[NDArray[np.int64]]) -> Iterator[Tensor]:
         for index in order:
-            yield self.rows(torch.from_numpy(index).to(self.table.device))
+            if len(index) > 1 and index[-1] - index[0] == len(index) - 1 and (np.diff(index) == 1).all():
+                yield self.table[int(index[0]) : int(index[-1]) + 1].float()  # in row order: nothing to gather
+            else:
+                yield self.rows(torch.from_numpy(index).to(self.table.device))
 
     def view(self, name: str, raw: Tensor, index: Tensor, address: tuple[int, int, int]) -> View:
         return View(raw)  # features cannot be augmented
