@@ -1,6 +1,7 @@
 """Read measured tables critically: the figures of docs/results that no single run says. Prints Markdown.
 
     python tools/read_results.py order EXPORT            which pairs of rows stand against the published order
+    python tools/read_results.py pairs EXPORT            the difference of every two rows, also of two protocols
     python tools/read_results.py selection EXPORT        what selection on observed validation labels costs
     python tools/read_results.py chosen RUNS…            learning rate, batch size and epoch of every run
     python tools/read_results.py recovery RUNS…          training mAP over all cells, over hidden and over observed ones
@@ -53,6 +54,17 @@ def order(export: Path, rule: str) -> Lines:
             yield _line(high.row.label, low.row.label, apart, interval(found), "yes" if found.high < 0 else "no")
         told = f"{of - against} of {of} pairs in the published order"
         yield f"\n{told}; our seeds are sure of {sure} of the other {against}\n"
+
+
+def pairs(export: Path, rule: str) -> Lines:
+    """Every two rows, also of two protocols."""
+    yield from _table("first less second", "points [95 %]")
+    rows = [row for protocol in _by_protocol(export).values() for row in protocol]
+    for (one, mine), (other, theirs) in combinations(rows, 2):
+        found = difference(mine, theirs, rule)
+        if found:
+            what = [f"{cell.row.label} {cell.protocol}" for cell in (one, other)]
+            yield _line(" – ".join(what), interval(found))
 
 
 def selection(export: Path) -> Lines:
@@ -116,8 +128,10 @@ def grid(runs: Sequence[Path]) -> Lines:
             files = [path / "search" / _folder(point) / "metrics.jsonl" for path in group]
             val, train = (np.array([_curve(file, split) for file in files]) for split in ("val", "train"))
             best = val.argmax(axis=1)[:, None]
-            figures = [np.take_along_axis(values, best, axis=1).mean() for values in (val, train)]
-            words = [f"{value:.2f}" for value in (*figures, train[:, -1].mean())]
+            words = [f"{np.take_along_axis(val, best, axis=1).mean():.2f}", "–", "–"]
+            if train.size:  # fine-tuning scores the training images once, at its end
+                there = np.take_along_axis(train, best, axis=1)
+                words[1:] = [f"{values.mean():.2f}" for values in (there, train[:, -1])]
             yield _line(name, str(point.get("batch_size", "–")), str(point["lr"]), *words, _estimated(files, best))
 
 
@@ -159,11 +173,16 @@ def _jsonl(file: Path) -> list[dict[str, Any]]:
 
 
 def _curve(file: Path, split: str) -> list[float]:
-    return [100 * line[split]["mAP"] for line in _jsonl(file) if split in line]
+    return [100 * line[split]["mAP"] for line in _last_stage(file) if split in line]
+
+
+def _last_stage(file: Path) -> list[dict[str, Any]]:
+    lines = _jsonl(file)
+    return [line for line in lines if line["stage"] == lines[-1]["stage"]]
 
 
 def _estimated(files: Sequence[Path], best: NDArray[np.int64]) -> str:
-    lines = [_jsonl(file)[int(at)] for file, at in zip(files, best[:, 0], strict=True)]
+    lines = [_last_stage(file)[int(at)] for file, at in zip(files, best[:, 0], strict=True)]
     values = [line["estimates"]["k"] for line in lines if "k" in line.get("estimates", {})]
     return f"{np.mean(values):.2f}" if values else "–"
 
@@ -216,11 +235,17 @@ def _line(*cells: str) -> str:
 
 def main(arguments: Iterable[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("order", "selection", "chosen", "recovery", "grid", "images"))
+    parser.add_argument("what", choices=("order", "pairs", "selection", "chosen", "recovery", "grid", "images"))
     parser.add_argument("paths", nargs="+", type=Path)
-    parser.add_argument("--rule", default="clean", help="validation labels of the selection that `order` reads")
+    parser.add_argument(
+        "--rule", default="clean", help="validation labels of the selection that `order` and `pairs` read"
+    )
     given = parser.parse_args(None if arguments is None else list(arguments))
-    exports = {"order": lambda path: order(path, given.rule), "selection": selection}
+    exports = {
+        "order": lambda path: order(path, given.rule),
+        "pairs": lambda path: pairs(path, given.rule),
+        "selection": selection,
+    }
     directories = {"chosen": chosen, "recovery": recovery, "grid": grid, "images": images}
     if given.what in exports:
         lines = [line for path in given.paths for line in exports[given.what](path)]
