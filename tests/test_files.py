@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tacit.errors import UserError
-from tacit.files import atomic_write, is_disk_full
+from tacit.files import FileError, atomic_write, is_disk_full
 
 
 def _names(folder: Path) -> list[str]:
@@ -95,3 +95,14 @@ def test_a_link_is_followed_and_modes_follow_the_umask(tmp_path: Path) -> None:
     umask = os.umask(0)
     os.umask(umask)
     assert real.stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+def test_a_device_or_pipe_is_never_replaced(tmp_path: Path) -> None:
+    """`--out /dev/null` must not turn the device into a file, through a symbolic link neither."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path / "link.csv"):
+        with pytest.raises(FileError, match="no ordinary file"), atomic_write(path):
+            pass
+    assert (tmp_path / "pipe").is_fifo()

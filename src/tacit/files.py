@@ -16,7 +16,16 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class FileError(UserError, OSError):
-    """A file that cannot be written; the message says which, why, and what is left of the old one."""
+    """A file that cannot be written or read; the message says which, why, and what is left of the old one."""
+
+
+def read_text(path: Path) -> str:
+    """A file of ours, which is UTF-8 text."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else f"it is not UTF-8 text ({error.reason})"
+        raise FileError(f"{path} cannot be read: {why}. Restore it from a copy, or make it again.") from error
 
 
 @contextmanager
@@ -28,6 +37,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     folders are made; a symbolic link is followed, not replaced. A disk without room raises `FileError`.
     """
     target = Path(os.path.realpath(path))
+    if target.exists() and not (target.is_file() or target.is_dir()):
+        raise FileError(f"{target} is no ordinary file, and would be replaced by one. Choose another name.")
     temporary = _create_beside(target)
     try:
         yield temporary
@@ -43,6 +54,43 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
             ) from error
         raise
     _sync_folder(target.parent)
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Makes the folder; refuses it while another process is in such a block on it. The system frees it at a crash."""
+    if folder.exists() and not folder.is_dir():
+        raise FileError(f"{folder} is a file; give the name of a folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _refused(folder, error) from error
+    lock = _lock(folder)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def _lock(folder: Path) -> int | None:
+    """A handle that holds the lock; None where there are no locks (Windows, some network disks)."""
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(handle)
+        raise FileError(
+            f"another process is at work in {folder}. Wait until it ends, or give another folder."
+        ) from error
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
 
 
 def is_disk_full(error: BaseException) -> bool:
