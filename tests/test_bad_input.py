@@ -6,7 +6,9 @@ Messages of single rooms (label tables, images, features, methods' options) are 
 from __future__ import annotations
 
 import errno
+import json
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from tacit.checkpoint import CheckpointError, load, save
 from tacit.cli import main
 from tacit.data.source import Source
 from tacit.errors import UserError
+from tacit.files import alone_in
 from tacit.label_table import read_label_table, write_label_table
 from tacit.labels import Labels
 from tacit.methods.an import AssumeNegative
@@ -66,6 +69,16 @@ def test_it_works_without_a_mistake(tacit_train: Any) -> None:
         (["--features", "/nowhere/f.npz"], "/nowhere/f.npz"),
         (["--protocol", "finetune"], "--backbone"),
         (["--k", "3"], "--k"),
+        (["--lr", "inf"], "lr of the linear budget must be above 0, not inf"),
+        (["--weight-decay", "nan"], "weight_decay must not be below 0"),
+        (["--seed", "-1"], "--seed -1: give a whole number from 0"),
+        (["--split-seed", "4294967296"], "--split-seed 4294967296: give a whole number from 0 to 4294967295"),
+        (["--threads", "100000"], "--threads 100000: give a whole number from 0 to 512"),
+        (["--workers", "-1"], "--workers -1: give a whole number"),
+        (["--image-size", "0"], "--image-size 0: give a whole number from 1"),
+        (["--test-share", "nan"], "--test-share nan: give a finite number"),
+        (["--published", "nan"], "--published nan: give a finite number"),
+        (["--features", "/tmp/\udcff.npz"], "is not UTF-8 text"),
     ],
 )
 def test_words_that_cannot_work(tacit_train: Any, words: list[str], said: str) -> None:
@@ -95,6 +108,114 @@ def test_an_out_directory_in_use(tacit_train: Any, tmp_path: Path) -> None:
     (other / "todo.txt").write_text("")
     code, told = tacit_train(out=other)
     assert code == 2 and "is not empty and holds no run" in told
+
+
+def test_a_refused_start_leaves_the_folder_free(tacit_train: Any, tmp_path: Path) -> None:
+    """Settings that turn out wrong once the data are read do not block the mended ones."""
+    assert tacit_train("--val", "0.999")[0] == 2
+    assert tacit_train()[0] == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no locks on Windows")
+def test_two_runs_in_one_directory(table: Path, tmp_path: Path) -> None:
+    with alone_in(tmp_path / "run"), pytest.raises(UserError, match="another process is at work in"):
+        run(linear(table), tmp_path / "run")
+    assert run(linear(table), tmp_path / "run")["status"] == "finished"
+
+
+def test_weights_that_are_missing_are_told_before_images_are_read(tacit_train: Any, tmp_path: Path) -> None:
+    words = ("--protocol", "finetune", "--backbone", "test_resnet", "--weights", "/nowhere.pth")
+    code, told = tacit_train(*words)
+    assert code == 2 and "no weights file at /nowhere.pth" in told and "reading images" not in told
+
+
+def test_threads_as_openmp_writes_them(tacit_train: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1,1")
+    assert tacit_train()[0] == 0
+
+
+class TestDamagedRun:
+    """A finished run whose files were cut, replaced or edited: every command says which one."""
+
+    @pytest.fixture(scope="class")
+    def finished(self, table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        out = tmp_path_factory.mktemp("damaged") / "run"
+        run(linear(table), out)
+        return out
+
+    @pytest.fixture
+    def copy(self, finished: Path, tmp_path: Path) -> Path:
+        return Path(shutil.copytree(finished, tmp_path / "run"))
+
+    @pytest.mark.parametrize(
+        ("file", "content", "commands"),
+        [
+            ("result.json", b'{"format": 1, ', ("resume", "compare")),
+            ("result.json", b"\xff\xfe\x00", ("resume", "compare")),
+            ("result.json", b"[]", ("resume", "compare")),
+            ("result.json", b'{"format": 1, "status": "finished"}', ("resume", "compare")),
+            ("config.toml", b"\xff\xfe\x00", ("resume", "compare", "evaluate")),
+            ("config.toml", b"val = 0.1\n", ("resume", "evaluate")),
+            ("config.toml", b'source = "x"\nval = "much"\n', ("resume", "evaluate")),
+            ("config.toml", b'source = "x"\nseed = "one"\n', ("resume", "evaluate")),
+            ("config.toml", b'source = "x"\nbudget = 3\n', ("resume", "evaluate")),
+            ("model.json", b'{"format": 1}', ("evaluate",)),
+            ("model.json", b'{"format": 1, "classes": 3, "thresholds": "x"}', ("evaluate",)),
+            ("metrics.jsonl", b"\xff\xff\n", ("compare",)),
+        ],
+    )
+    def test_the_file_is_named(
+        self,
+        copy: Path,
+        capsys: pytest.CaptureFixture[str],
+        table: Path,
+        file: str,
+        content: bytes,
+        commands: tuple[str, ...],
+    ) -> None:
+        (copy / file).write_bytes(content)
+        again = ["train", str(table), "--epochs", "3", "--batch-size", "7", "--lr", "0.01"]
+        words = {
+            "resume": [
+                *again,
+                "--features",
+                str(table.parent / "features.npz"),
+                "--device",
+                "cpu",
+                "--resume",
+                "--out",
+            ],
+            "compare": ["compare"],
+            "evaluate": ["evaluate"],
+        }
+        for command in commands:
+            assert main([*words[command], str(copy)]) == 2, command
+            told = capsys.readouterr().err
+            assert file in told and "Traceback" not in told
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("counts", {"train": {"present": ["a"]}}),
+            ("per_class", {"test": {"AP": ["a"] * len(CLASSES)}}),
+            ("search", 3),
+            ("unscored", {"test": 3}),
+            ("options", {"method": 3}),
+        ],
+    )
+    def test_a_field_of_another_kind(
+        self, copy: Path, capsys: pytest.CaptureFixture[str], key: str, value: object
+    ) -> None:
+        file = copy / "result.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | {key: value}))
+        assert main(["compare", str(copy)]) == 2
+        assert "result.json is not as tacit writes it" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_table_that_names_no_class(table: Path, tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("image,present,absent\n000.png,,\n001.png,,\n")
+    with pytest.raises(UserError, match=r"labels\.csv names no class in any row"):
+        read_label_table(tmp_path / "labels.csv")
 
 
 def test_nowhere_to_write(tacit_train: Any, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from .methods.base import Method, Stage
 from .methods.registry import build_method, find_method
 from .nets.backbone import Backbone, Preprocessing
 from .nets.net import Net, make_backbone, make_net
+from .nets.weights import check_weights
 from .observations import parse_observation
 from .observe import warnings_for
 from .run import RunConfig
@@ -211,6 +212,8 @@ def check_fit(config: RunConfig, budgets: tuple[Stage, ...]) -> None:
             f"{config.method} works on images, and protocol {config.protocol} trains on cached features. "
             "Use --protocol finetune."
         )
+    if any(stage.inputs == "images" for stage in budgets) or not config.features:
+        check_weights(config.weights)
     if config.protocol == "linear" and not config.features and backbone_name(config) == "small":
         raise UserError(
             "the built-in small network has no pretrained weights, so there are no features to train a linear "
@@ -225,4 +228,5 @@ def set_threads(config: RunConfig, stage: Stage) -> None:
     elif stage.inputs == "features":
         torch.set_num_threads(1)
     else:
-        torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 0)) or os.cpu_count() or 1)
+        asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]  # "4,2" is for nested regions
+        torch.set_num_threads(int(asked) if asked.isdecimal() and int(asked) else os.cpu_count() or 1)

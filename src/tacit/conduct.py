@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import resource
+import shlex
 import shutil
 import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from .checkpoint import load, named, save, under
 from .data.batches import ImageInputs, Inputs
 from .errors import UserError
 from .evaluate import Rule, Scores, counts, figures, scores
-from .files import atomic_write
+from .files import alone_in, atomic_write
 from .label_table import LabelTable, write_label_table
 from .labels import Labels
 from .methods.base import Method, Stage
@@ -57,12 +57,32 @@ def conduct(config: RunConfig, out: Path, screen: Screen, *, resume: bool = Fals
     check_fit(config, stages)
     runtime = Runtime(config.device, config.precision, trackers=config.tracker, project=out)
     screen = screen if runtime.is_main else Silent()
-    directory = _claim(out, config, runtime, resume=resume)
-    if directory.finished:
-        screen.say(f"{out} is finished already.")
-        return dict(json.loads(directory.result_file.read_text()))
+    with alone_in(out) if runtime.is_main else nullcontext():
+        directory = _claim(out, config, runtime, resume=resume)
+        if directory.finished:
+            result = directory.result()
+            screen.say(f"{out} is finished already.")
+            return result
+        return _conduct(config, directory, stages, runtime, screen)
+
+
+def _claim(out: Path, config: RunConfig, runtime: Runtime, *, resume: bool) -> RunDirectory:
+    """The first process claims the directory; the others then find it."""
+    directory = RunDirectory.claim(out, config, resume=resume) if runtime.is_main else RunDirectory(out)
+    runtime.wait()
+    return directory
+
+
+def _conduct(
+    config: RunConfig, directory: RunDirectory, stages: tuple[Stage, ...], runtime: Runtime, screen: Screen
+) -> dict[str, Any]:
     began = time.perf_counter()
-    bench = assemble(config)
+    try:
+        bench = assemble(config)
+    except UserError:
+        if runtime.is_main:
+            directory.leave_untouched()
+        raise
     for warning in (*(str(p) for p in bench.source.problems), *bench.warnings):
         screen.say(f"warning: {warning}")
     if config.tracker:
@@ -73,7 +93,8 @@ def conduct(config: RunConfig, out: Path, screen: Screen, *, resume: bool = Fals
         try:
             tried = _train(bench, directory, stages, runtime, screen, interruption)
         except Interrupted as stop:
-            again = f"tacit train --config {directory.config_file} --out {out} --resume"
+            words = ("--config", directory.config_file, "--out", directory.path, "--resume")
+            again = shlex.join(["tacit", "train", *map(str, words)])
             raise Interrupted(f"{stop}. Everything is saved; go on with:\n  {again}") from stop
     try:
         result = _finish(bench, directory, stages, runtime, screen, tried, time.perf_counter() - began)
@@ -82,13 +103,6 @@ def conduct(config: RunConfig, out: Path, screen: Screen, *, resume: bool = Fals
     if config.tracker:
         runtime.accelerator.end_training()
     return result
-
-
-def _claim(out: Path, config: RunConfig, runtime: Runtime, *, resume: bool) -> RunDirectory:
-    """The first process claims the directory; the others then find it."""
-    directory = RunDirectory.claim(out, config, resume=resume) if runtime.is_main else RunDirectory(out)
-    runtime.wait()
-    return directory
 
 
 # --- training: one trial, or a search ---------------------------------------------------------------------------------
@@ -187,7 +201,7 @@ def _finish(
     verdict = _judge(bench, directory, method, inputs, runtime)
     if not runtime.is_main:
         runtime.wait()
-        return dict(json.loads(directory.result_file.read_text()))
+        return directory.result()
     if bench.config.search:
         chosen = RunDirectory(directory.path / "search" / _name(verdict.main.point))
         shutil.copyfile(chosen.metrics_file, directory.metrics_file)

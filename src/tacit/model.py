@@ -166,8 +166,6 @@ class Model:
         try:
             classes, thresholds = tuple(described["classes"]), np.array(described["thresholds"], np.float32)
             pre, extractor = described["preprocessing"], described.get("extractor")
-            if thresholds.shape != (len(classes),):
-                raise ValueError(f"{thresholds.size} thresholds for {len(classes)} classes")
             method = _rebuild(described, classes)
             preprocessing = None if pre is None else Preprocessing.rebuild(pre)
             source = None if extractor is None else Extractor(**extractor)
@@ -288,6 +286,11 @@ def read_description(where: Path) -> Mapping[str, Any]:
     if not isinstance(described, dict) or described.get("format") != FORMAT:
         found = described.get("format") if isinstance(described, dict) else None
         raise ModelError(f"{file}: format {found!r}; this version of Tacit reads format {FORMAT}.")
+    classes, limits = described.get("classes"), described.get("thresholds")
+    if not isinstance(classes, list) or not isinstance(limits, list) or any(isinstance(x, str) for x in limits):
+        raise ModelError(f"{file} does not describe a model (no classes with thresholds); was it edited?")
+    if len(classes) != len(limits):
+        raise ModelError(f"{file}: {len(limits)} thresholds for {len(classes)} classes; was it edited?")
     return described
 
 

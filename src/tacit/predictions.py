@@ -59,7 +59,12 @@ def collect(words: Sequence[str], folder: Path | None = None) -> Wanted:
     for word in words:
         for name, file in _expand(word, folder):
             found.setdefault(os.path.realpath(file), (name, file))
-    return Wanted(tuple(name for name, _ in found.values()), tuple(file for _, file in found.values()))
+    return Wanted(tuple(_printable(name) for name, _ in found.values()), tuple(file for _, file in found.values()))
+
+
+def _printable(name: str) -> str:
+    """A file name that is not UTF-8 with its strange bytes spelled out, as no table could hold it otherwise."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _expand(word: str, folder: Path | None) -> list[tuple[str, Path]]:

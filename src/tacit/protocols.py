@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -72,10 +73,10 @@ def budgets(protocol: str, changes: Mapping[str, Any]) -> tuple[Stage, ...]:
 
 def _check(stage: Stage) -> None:
     for name in ("epochs", "batch_size", "lr"):
-        if not getattr(stage, name) > 0:
+        if not 0 < getattr(stage, name) < math.inf:
             raise ProtocolError(f"{name} of the {stage.name} budget must be above 0, not {getattr(stage, name)}")
-    if stage.weight_decay < 0:
-        raise ProtocolError(f"weight_decay must not be below 0, not {stage.weight_decay}")
+    if not 0 <= stage.weight_decay < math.inf:
+        raise ProtocolError(f"weight_decay must not be below 0 nor infinite, not {stage.weight_decay}")
 
 
 def search_grid(text: str) -> list[dict[str, Any]]:

@@ -6,14 +6,24 @@ import json
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional
 
 from .errors import UserError
-from .files import atomic_write, is_disk_full
+from .files import atomic_write, is_disk_full, read_text
+
+SEEDS = (0, 2**32 - 1)  # of NumPy's legacy streams
+RANGES = (
+    ("seed", 0, 2**63 - 1),
+    ("observe_seed", *SEEDS),
+    ("split_seed", *SEEDS),
+    ("image_size", 1, 2**14),
+    ("workers", 0, 2**9),
+    ("threads", 0, 2**9),
+)
 
 
 class RunError(UserError):
@@ -55,10 +65,17 @@ class RunConfig:
     budget: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for name, least, most in RANGES:
+            value = getattr(self, name)
+            if value is not None and not least <= value <= most:
+                raise RunError(f"--{name.replace('_', '-')} {value}: give a whole number from {least} to {most}")
         if not 0 <= self.val < 1:
             raise RunError(f"--val is a share of the training images in [0, 1), not {self.val}")
         if self.search and "last" in (self.selection, *self.also_select):
             raise RunError("a search chooses on validation: it does not go with --select last or --val 0")
+        for name, value in {"published": self.published, **self.method_options, **self.source_options}.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise RunError(f"--{name.replace('_', '-')} {value}: give a finite number")
 
     @property
     def selection(self) -> Literal["observed", "clean", "last"]:
@@ -89,7 +106,8 @@ def _toml_value(value: Any) -> str:
         return str(value)
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_toml_value, value)) + "]"
-    return json.dumps(str(value), ensure_ascii=False)
+    # JSON's escapes are TOML's; but TOML wants DEL written as one, and JSON does not.
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def from_toml(text: str, where: str) -> RunConfig:
@@ -100,8 +118,26 @@ def from_toml(text: str, where: str) -> RunConfig:
     known = {f.name for f in fields(RunConfig)}
     if unknown := sorted(set(values) - known):
         raise RunError(f"{where}: unknown settings {', '.join(unknown)}")
-    lists = {k: tuple(v) for k, v in values.items() if isinstance(v, list)}
-    return RunConfig(**(values | lists))
+    values |= {k: tuple(v) for k, v in values.items() if isinstance(v, list)}
+    for setting in fields(RunConfig):
+        if setting.name not in values:
+            if setting.default is MISSING and setting.default_factory is MISSING:
+                raise RunError(f"{where}: '{setting.name}' is missing")
+        elif not _fits(setting, values[setting.name]):
+            raise RunError(f"{where}: {setting.name} = {values[setting.name]!r} is of the wrong kind")
+    return RunConfig(**values)
+
+
+def _fits(setting: Field[Any], value: Any) -> bool:
+    """Whether a value read from TOML is of the kind of the setting's default."""
+    usual = setting.default_factory() if setting.default_factory is not MISSING else setting.default
+    if usual is MISSING:
+        return isinstance(value, str)
+    if usual is None:
+        return isinstance(value, str if "str" in str(setting.type) else int | float)
+    if isinstance(value, bool) or isinstance(usual, bool):
+        return isinstance(value, bool) and isinstance(usual, bool)
+    return isinstance(value, int | float if isinstance(usual, float) else type(usual))
 
 
 class RunDirectory:
@@ -142,12 +178,29 @@ class RunDirectory:
         here.write(here.config_file, to_toml(config))
         return here
 
+    def leave_untouched(self) -> None:
+        """Give up a claim before anything was done under it, so that mended settings may have the same folder."""
+        if [file.name for file in self.path.iterdir()] == [self.config_file.name]:
+            self.config_file.unlink()
+
     def config(self) -> RunConfig:
-        return from_toml(self.config_file.read_text(), str(self.config_file))
+        return from_toml(read_text(self.config_file), str(self.config_file))
+
+    def result(self) -> dict[str, Any]:
+        """What result.json says of a finished run."""
+        try:
+            content = json.loads(read_text(self.result_file))
+        except json.JSONDecodeError as error:
+            content, why = None, str(error)
+        else:
+            why = "it is not the result of a run"
+        if not isinstance(content, dict) or not {"metrics", "selected", "run"} <= content.keys():
+            raise RunError(f"{self.result_file} is damaged ({why}). Restore it from a copy, or run again elsewhere.")
+        return content
 
     def write(self, file: Path, text: str) -> None:
         with atomic_write(file) as temporary:
-            temporary.write_text(text)
+            temporary.write_text(text, encoding="utf-8")
 
     def write_json(self, file: Path, content: Mapping[str, Any]) -> None:
         self.write(file, json.dumps(content, indent=1, allow_nan=False) + "\n")
@@ -155,7 +208,7 @@ class RunDirectory:
     def append(self, file: Path, line: Mapping[str, Any]) -> None:
         text = json.dumps(line, allow_nan=False) + "\n"
         try:
-            with file.open("a") as out:
+            with file.open("a", encoding="utf-8") as out:
                 out.write(text)
         except OSError as error:
             why = "no space left on the disk" if is_disk_full(error) else error.strerror
@@ -166,7 +219,7 @@ class RunDirectory:
         if not file.is_file():
             return []
         out: list[dict[str, Any]] = []
-        rows = file.read_text().splitlines()
+        rows = read_text(file).splitlines()
         for number, row in enumerate(rows, 1):
             try:
                 out.append(json.loads(row))

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -44,6 +45,15 @@ class TestCollect:
         shutil.copy(folder / "0.png", folder / ".thumbs" / "0.png")
         names = [Path(name).relative_to(folder).as_posix() for name in collect([str(folder)]).names]
         assert names == ["0.png", "1.png", "2.png", "3.png", "4.png", "more/5.png", "more/6.png"]
+
+    def test_a_name_that_is_not_utf8_is_spelled_out(self, folder, model):
+        strange = Path(os.fsdecode(os.fsencode(folder) + b"/\xff.png"))
+        try:
+            shutil.copy(folder / "0.png", strange)
+        except OSError:
+            pytest.skip("this file system takes only UTF-8 names")
+        assert main(["predict", str(model), str(folder), "--out", str(folder / "out.csv")]) == 0
+        assert str(folder / "\\udcff.png") in {row["image"] for row in rows_of(folder / "out.csv")}
 
     def test_a_pattern(self, folder):
         assert [Path(n).name for n in collect([f"{folder}/[12].png"]).names] == ["1.png", "2.png"]

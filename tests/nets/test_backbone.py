@@ -106,3 +106,9 @@ def test_unknown_names_are_refused_with_near_ones():
         TimmBackbone("resnet50.typo", "none")
     with pytest.raises(BackboneError, match="kind 'other'"):
         build_backbone({"kind": "other"})
+
+
+def test_images_that_are_no_whole_patches():
+    with pytest.raises(BackboneError, match="a multiple of 16 pixels, not 40"):
+        TimmBackbone("test_vit", "none", size=40)
+    assert TimmBackbone("test_vit", "none", size=48).preprocessing.size == 48

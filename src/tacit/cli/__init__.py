@@ -41,6 +41,9 @@ ANYWHERE = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; never raises, whatever goes wrong inside it."""
+    # Threads that wait for each other should sleep, not spin: on a machine that is busy with something else, spinning
+    # made training on images ten times slower. OpenMP reads this when torch is loaded, which is later than here.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words or os.environ.get("TACIT_DEBUG", "") not in ("", "0")
     quiet = "--quiet" in words
@@ -89,6 +92,9 @@ def _dispatch(words: list[str], quiet: bool) -> int:
 
         print(f"tacit {__version__}")
         return 0
+    for word in words:
+        if not word.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in word):
+            raise UserError(f"{word!a} is not UTF-8 text; rename that file or folder, or name the folder it is in.")
     name, *rest = words
     if name not in COMMANDS:
         raise UserError(_unknown_command(name))

@@ -46,7 +46,7 @@ def checked_expected_positives(k: float, classes: int) -> float:
     if k <= 0:
         raise OptionError(f"k = {k:g} is out of range: an image is expected to have more than 0 positive classes")
     return number_within(
-        "k", k, 0.0, classes, f"it counts positive classes of an image, and there are {classes} classes"
+        "k", k, 0.0, classes, f"It counts positive classes of an image, and there are {classes} classes"
     )
 
 

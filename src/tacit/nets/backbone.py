@@ -89,6 +89,7 @@ class TimmBackbone(Backbone):
         self.name, self.weights, self.order = name, _weights_label(weights), order
         self.preprocessing = Preprocessing(tuple(config["mean"]), tuple(config["std"]), size, interpolation)
         self.model = _create(name, config, size, pretrained=str(weights) == "hub")
+        _check_size(name, self.model, size)
         self.width = int(getattr(self.model, "head_hidden_size", None) or self.model.num_features)
         if str(weights) not in ("hub", "none"):
             from .weights import load_weights
@@ -163,6 +164,16 @@ def pretrained_config(name: str) -> dict[str, Any]:
     except RuntimeError as error:  # a pretrained tag ("resnet50.typo") that does not exist
         raise BackboneError(f"timm knows {name.partition('.')[0]}, but not the weights '{name}': {error}") from error
     return dict(config.to_dict())
+
+
+def _check_size(name: str, model: Any, size: int) -> None:
+    """A model that cuts images into patches and does not pad takes whole patches (timm's PatchEmbed.forward)."""
+    cut = getattr(model, "patch_embed", None)
+    patch = getattr(cut, "patch_size", None)
+    if patch is None or getattr(cut, "img_size", None) is None or getattr(cut, "dynamic_img_pad", False):
+        return
+    if size < patch[0] or (size % patch[0] and not getattr(cut, "strict_img_size", True)):
+        raise BackboneError(f"{name} takes images whose side is a multiple of {patch[0]} pixels, not {size}.")
 
 
 def _create(name: str, config: Mapping[str, Any], size: int, *, pretrained: bool) -> Any:

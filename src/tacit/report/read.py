@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..files import read_text
 from .records import EpochRecord, Published, ReportError, RunInfo, RunRecord, Selected, SplitCounts
 
 FORMAT = 1
@@ -46,12 +47,19 @@ def read_runs(paths: Iterable[str | Path], notice: Callable[[str], None] | None 
 def read_run(directory: Path) -> RunRecord:
     """One finished run."""
     path = directory / "result.json"
-    result = _Fields(_json(path.read_text(encoding="utf-8"), path), str(path))
+    result = _Fields(_json(read_text(path), path), str(path))
     if result.raw.get("format") != FORMAT:
         raise ReportError(
             f"{path}: format {result.raw.get('format')!r} is unknown here (this is format {FORMAT}). "
             "It was written by another version of tacit: report with that version, or run again."
         )
+    try:
+        return _record(directory, result)
+    except (TypeError, ValueError) as error:
+        raise ReportError(f"{path} is not as tacit writes it ({error}); was it edited? Run again.") from error
+
+
+def _record(directory: Path, result: _Fields) -> RunRecord:
     config_text, config = _config(directory / "config.toml")
     classes = tuple(result.texts("classes"))
     return RunRecord(
@@ -155,7 +163,7 @@ def _unfinished(directory: Path) -> str:
     path = directory / "result.json"
     if not path.is_file():
         return "unfinished (no result.json); continue it with --resume"
-    result = _json(path.read_text(encoding="utf-8"), path)
+    result = _json(read_text(path), path)
     status = str(result.get("status", "finished"))
     return "" if status == "finished" else f"its status is '{status}'; continue it with --resume"
 
@@ -176,7 +184,7 @@ def _json(text: str, path: Path, line: int = 0) -> dict[str, Any]:
 def _config(path: Path) -> tuple[str, dict[str, Any]]:
     if not path.is_file():
         return "", {}
-    text = path.read_text(encoding="utf-8")
+    text = read_text(path)
     try:
         return text, tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -237,7 +245,7 @@ def _per_class(table: _Fields, classes: int) -> NDArray[np.float64]:
 def _epochs(path: Path) -> Iterator[EpochRecord]:
     if not path.is_file():
         return
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(read_text(path).splitlines(), 1):
         if not line.strip():
             continue
         row = _Fields(_json(line, path, number), f"{path}, line {number}")
