@@ -61,6 +61,8 @@ def read_label_table(
     raw = read_raw(Path(path))
     known = read_form(raw)
     order = _class_list(raw, known, classes)
+    if not order and classes is None and raw.declared.classes is None:
+        raise LabelTableError(f"{raw.path} names no class in any row; write some labels, or give the class list")
     meaning = _silence(raw, known, silence)
     return LabelTable(known.images, _labels(raw, known, order, meaning), known.split)
 

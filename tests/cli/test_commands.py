@@ -175,7 +175,7 @@ class TestObserve:
             (["{table}", "--out", "labels.json"], "a label table is a .parquet or a .csv file"),
             (["{table}", "--observ", "full"], "--observ: did you mean --observe"),
             (["nowhere.csv"], "no label table at nowhere.csv"),
-            (["{table}", "--classes", "nowhere.txt"], "--classes nowhere.txt: cannot be read"),
+            (["{table}", "--classes", "nowhere.txt"], "missing file nowhere.txt"),
             (["{table}", "--observe-seed", "-1"], "seed -1"),
             (["vok2012"], "no source named 'vok2012'"),
             (["{table}", "--split-seed", "two"], "'two'"),

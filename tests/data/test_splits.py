@@ -50,3 +50,9 @@ def test_halves_round_to_even() -> None:
 def test_strange_fractions_are_refused(fraction: float) -> None:
     with pytest.raises(SplitError, match="validation share"):
         hold_out(10, fraction)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32])
+def test_seeds_that_legacy_streams_do_not_take(seed: int) -> None:
+    with pytest.raises(SplitError, match=f"split seed {seed}"):
+        hold_out(10, 0.2, seed)

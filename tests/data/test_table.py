@@ -176,3 +176,11 @@ def test_what_is_no_table(tmp_path: Path) -> None:
         read(write(tmp_path, []))
     with pytest.raises(SourceError, match="one image"):
         read(collection(tmp_path, ROWS[:1]))
+
+
+def test_a_link_that_leads_back_to_itself_is_a_missing_image(tmp_path: Path) -> None:
+    path = collection(tmp_path)
+    (tmp_path / "p3.jpg").unlink()
+    (tmp_path / "p3.jpg").symlink_to("p3.jpg")
+    (problem,) = read(path).problems
+    assert problem.where == ("p3.jpg",)

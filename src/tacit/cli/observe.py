@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import tyro
 
+from ..data.checks import read_lines
 from ..data.source import load_source, parse_spec
 from ..data.splits import SPLIT_SEED, hold_out
 from ..label_table import LabelTable, read_label_table, write_label_table
@@ -103,12 +104,7 @@ def _read_table(
         classes: text file with the class list, one per line.
         silence: what a class means that a row does not mention.
     """
-    names = None
-    if classes is not None:
-        try:
-            names = [line.strip() for line in classes.read_text().splitlines() if line.strip()]
-        except OSError as error:
-            raise OptionError(f"--classes {classes}: cannot be read: {error.strerror}") from None
+    names = None if classes is None else read_lines(classes, "It holds one class name per line.")
     table = read_label_table(path, classes=names, silence=silence)
     if table.split is None:
         return table

@@ -6,6 +6,7 @@ rows whose image is missing or unreadable leave the split, by name and with a co
 
 from __future__ import annotations
 
+import errno
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -124,11 +125,21 @@ def on_disk(files: Sequence[Path]) -> NDArray[np.bool_]:
 def _names_in(folder: str) -> frozenset[str]:
     try:
         with os.scandir(folder or ".") as entries:
-            return frozenset(entry.name for entry in entries if not entry.is_dir())
+            return frozenset(entry.name for entry in entries if not _is_folder_or_loop(entry))
     except (FileNotFoundError, NotADirectoryError):
         return frozenset()
     except OSError as error:
         raise SourceError(f"cannot list folder {folder}: {error.strerror}. Check its permissions.") from error
+
+
+def _is_folder_or_loop(entry: os.DirEntry[str]) -> bool:
+    """A symbolic link that leads back to itself is as good as a missing file."""
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return True
+        raise
 
 
 def settle(

@@ -24,6 +24,8 @@ def hold_out(n: int, fraction: float = 0.2, seed: int = SPLIT_SEED) -> tuple[Row
     """
     if not 0 <= fraction < 1:
         raise SplitError(f"a validation share of {fraction:g}: give a number from 0 up to, but not including, 1")
+    if not 0 <= seed < 2**32:
+        raise SplitError(f"split seed {seed}: legacy streams take seeds from 0 to {2**32 - 1}")
     held = round(fraction * n)
     if held >= n:
         raise SplitError(f"holding out {fraction:g} of {n} images leaves none to train on; add images or hold out less")

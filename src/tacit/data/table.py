@@ -94,7 +94,7 @@ def _pictures(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
     with os.scandir(folder) as entries:
-        names = [e.name for e in entries if e.name.lower().endswith(SUFFIXES) and e.is_file()]
+        names = [e.name for e in entries if e.name.lower().endswith(SUFFIXES) and Path(e.path).is_file()]
     return [Path(os.path.normpath(folder / name)) for name in names]
 
 
