@@ -19,7 +19,7 @@ def test_data_and_features_may_move(tmp_path: Path) -> None:
 @pytest.mark.parametrize("features", ["here/clip.npz", None])
 def test_other_features_are_another_run(tmp_path: Path, features: str | None) -> None:
     RunDirectory.claim(tmp_path / "run", CONFIG, resume=False)
-    with pytest.raises(RunError, match="features were 'here/resnet.npz', now"):
+    with pytest.raises(RunError, match=r"features were 'here/resnet.npz', now"):
         RunDirectory.claim(tmp_path / "run", replace(CONFIG, features=features), resume=True)
 
 
