@@ -65,9 +65,10 @@ def run(argv: Sequence[str]) -> int:
 def _table(config: TableCommand, table: Table, cells: Sequence[Cell], recipes: Path) -> int:
     from ..tables.runs import Seeds, plan, run_here, run_side_by_side
 
+    seeds = Seeds.read(config.seeds, config.observe_seeds)
     written = {cell: recipe_config(recipes, cell) for cell in cells}
-    configs = {cell: recipe_config(recipes, cell, config.set) for cell in cells}
-    planned = plan(table, configs, Seeds.read(config.seeds, config.observe_seeds), config.out)
+    configs = {cell: recipe_config(recipes, cell, config.set) for cell in cells} if config.set else written
+    planned = plan(table, configs, seeds, config.out)
     failures = []
     if not config.collect and config.jobs:
         failures = run_side_by_side(planned, config.jobs, console.notice)
