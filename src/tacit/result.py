@@ -14,6 +14,8 @@ from .methods.registry import find_method, method_options
 from .protocols import budgets
 from .run import RunDirectory
 
+BUDGETED = ("epochs", "batch_size", "lr", "weight_decay")
+
 
 def protocol_parts(bench: Bench, stages: tuple[Stage, ...]) -> dict[str, Any]:
     """What must agree before two figures may be compared. Method, its options, learning rate, observation and seeds
@@ -58,9 +60,8 @@ def describe_choices(bench: Bench, stages: tuple[Stage, ...], point: dict[str, A
         if name in defaults and not defaults[name].required and defaults[name].default != value:
             out.append(f"{config.method}: {name} = {value} (default {defaults[name].default})")
     for mine, usual in zip(stages, budgets(config.protocol, {}), strict=True):
-        for name in ("epochs", "batch_size", "lr", "weight_decay"):
-            if getattr(mine, name) != getattr(usual, name) and name not in point:
-                out.append(f"{mine.name}: {name} = {getattr(mine, name)} (protocol {getattr(usual, name)})")
+        changed = (n for n in BUDGETED if getattr(mine, n) != getattr(usual, n) and n not in point)
+        out += [f"{mine.name}: {n} = {getattr(mine, n)} (protocol {getattr(usual, n)})" for n in changed]
         if mine.drop_last:
             out.append(f"{mine.name}: the last partial batch of each epoch is dropped, as published")
     for name, value in config.source_options.items():
