@@ -31,7 +31,7 @@ from tacit.evaluate import scores
 from tacit.labels import Labels
 from tacit.methods.base import Clock, Method, Stage
 from tacit.methods.registry import build_method
-from tacit.metrics import at_k, mean_average_precision, unknown_as_absent
+from tacit.metrics import at_k, mean_average_precision, summarise, unknown_as_absent
 from tacit.nets.net import make_net
 from tacit.observations import parse_observation
 from tacit.runtime import Runtime
@@ -131,21 +131,22 @@ class Work:
     batch_size: int = 16
     lr: float = 1e-3
     probe: int = 40  # steps of the stretches by which the peer's threads and workers are chosen
+    everything: bool = False  # every metric that a run reports, not the published ones alone
 
 
-def an_work() -> Work:
-    return Work("an", {}, published_way.assume_negative)
+def an_work(**changes: Any) -> Work:
+    return replace(Work("an", {}, published_way.assume_negative), **changes)
 
 
-def role_work(k: float) -> Work:
-    return Work("role", {"k": k}, published_way.role(k), probe=10)
+def role_work(k: float, **changes: Any) -> Work:
+    return replace(Work("role", {"k": k}, published_way.role(k), probe=10), **changes)
 
 
 class Ours:
     """Listens to `fit`: after each epoch the metrics, the clock, and then the other side's turn (`between`)."""
 
     def __init__(self, problem: Problem, work: Work, device: str, rounds: int) -> None:
-        self.problem, self.rounds = problem, rounds
+        self.problem, self.work, self.rounds = problem, work, rounds
         self.runtime = Runtime(device)
         self.inputs = {name: FeatureInputs(f, self.runtime.device) for name, f in problem.features.items()}
         observed = problem.observed["train"]
@@ -203,6 +204,8 @@ class Ours:
         observed = unknown_as_absent(self.problem.observed[name].dense())
         against = {"clean": self.problem.truth[name].dense(), "observed": observed}
         out = {}
+        if self.work.everything:
+            out = {f"clean {metric}": value for metric, value in summarise(told, against.pop("clean")).items()}
         for labels, states in against.items():
             out[f"{labels} mAP"] = mean_average_precision(told, states, empty="zero").value
             for k, found in at_k(told, states, empty="zero").items():
@@ -250,7 +253,14 @@ def duel(problem: Problem, work: Work, *, rounds: int, peer_rounds: int = 1, dev
 
     def peer_with(workers: int) -> Peer:
         return Peer(
-            splits, work.objective, **initial, lr=work.lr, batch_size=work.batch_size, device=device, workers=workers
+            splits,
+            work.objective,
+            **initial,
+            lr=work.lr,
+            batch_size=work.batch_size,
+            device=device,
+            workers=workers,
+            everything=work.everything,
         )
 
     threads, workers = fastest(peer_with, ours.order(0), work)
