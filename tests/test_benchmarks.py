@@ -41,7 +41,7 @@ def test_runs_and_agrees(
     assert claims and json.loads(capsys.readouterr().out.splitlines()[-1])["claim"] == claims[-1]["claim"]
     for claim in claims:
         assert claim["script"] == name and claim["peer"] and claim["machine"]
-        assert claim["ratio"] > 0 and claim["wanted"] >= 1
+        assert claim["ratio"] >= 0 and claim["wanted"] >= 1  # rounded: a stalled machine may measure 0.00
         assert claim["error"] is None or claim["error"] < 1e-5
 
 
