@@ -69,7 +69,9 @@ class Story:
             for moment, tensors in expected.items():
                 found = self.watch.seen[moment]
                 assert tensors.keys() == found.keys()
-                different = [name for name, tensor in tensors.items() if not torch.equal(tensor.cpu(), found[name].cpu())]
+                different = [
+                    name for name, tensor in tensors.items() if not torch.equal(tensor.cpu(), found[name].cpu())
+                ]
                 assert not different, f"stopped after step {steps}: {different} differ at {moment}"
             if resumed is None:
                 assert_same_run(whole, parts)
