@@ -3,3 +3,5 @@
 
 class UserError(Exception):
     """Says what is wrong, where, and what to do."""
+
+    exit_code = 2

@@ -15,6 +15,11 @@ from .errors import UserError
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
+def cache_root() -> Path:
+    """Where computed things are kept: $TACIT_CACHE, or ~/.cache/tacit."""
+    return Path(os.environ.get("TACIT_CACHE") or Path.home() / ".cache" / "tacit").expanduser()
+
+
 class FileError(UserError, OSError):
     """A file that cannot be written or read; the message says which, why, and what is left of the old one."""
 

@@ -25,6 +25,8 @@ CHECK_EVERY = 50  # steps between looks at the loss: each look waits for the dev
 class Interrupted(UserError):
     """Training stopped on request; its state was saved."""
 
+    exit_code = 130  # as any program that Ctrl-C ends
+
 
 class Diverged(UserError):
     """A term of the loss is NaN or infinite."""

@@ -8,7 +8,7 @@ from torch import nn
 
 from tacit.labels import Labels
 from tacit.methods.an import AssumeNegative
-from tacit.methods.parts import OptionError
+from tacit.methods.parts import HyperParameterError
 
 
 @pytest.mark.parametrize("vector", ["an", "an_em_repo"])
@@ -18,5 +18,5 @@ def test_published_programs(published_step: Callable[..., Any], vector: str) -> 
 
 @pytest.mark.parametrize("eps", [-1e-5, 0.5, float("inf")])
 def test_eps_out_of_range(observed: Labels, eps: float) -> None:
-    with pytest.raises(OptionError, match="1e-5 is the published value"):
+    with pytest.raises(HyperParameterError, match="1e-5 is the published value"):
         AssumeNegative(nn.Identity(), observed, eps=eps)

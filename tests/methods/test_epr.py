@@ -8,7 +8,7 @@ from torch import nn
 
 from tacit.labels import Labels
 from tacit.methods.epr import ExpectedPositiveRegularisation
-from tacit.methods.parts import OptionError
+from tacit.methods.parts import HyperParameterError
 
 
 def test_published_program(published_step: Callable[..., Any]) -> None:
@@ -24,5 +24,5 @@ def test_the_oracle_is_said(observed: Labels) -> None:
 
 @pytest.mark.parametrize("k", [0.0, -1.0, 3.5, float("nan")])
 def test_k_out_of_range(observed: Labels, k: float) -> None:
-    with pytest.raises(OptionError, match=r"k = .* out of range"):
+    with pytest.raises(HyperParameterError, match=r"k = .* out of range"):
         ExpectedPositiveRegularisation(nn.Identity(), observed, k=k)

@@ -10,7 +10,7 @@ from torch import nn
 from tacit.labels import Labels
 from tacit.methods.an import AssumeNegative
 from tacit.methods.base import Batch, Clock, View
-from tacit.methods.parts import OptionError
+from tacit.methods.parts import HyperParameterError
 from tacit.methods.role import ROLE
 
 CLOCK = Clock(0, 0, 1, 0, 1)
@@ -80,7 +80,7 @@ def test_hand_over_from_a_method_without_estimates_changes_nothing(observed: Lab
 
 def test_hand_over_between_different_rows_is_refused(observed: Labels) -> None:
     other = ROLE(nn.Identity(), Labels.from_dense([[1, 0, 0]], observed.classes), k=1.0)
-    with pytest.raises(OptionError, match="same rows and classes"):
+    with pytest.raises(HyperParameterError, match="same rows and classes"):
         ROLE(nn.Identity(), observed, k=1.0).hand_over(other)
 
 

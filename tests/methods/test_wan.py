@@ -7,7 +7,7 @@ import pytest
 from torch import nn
 
 from tacit.labels import Labels
-from tacit.methods.parts import OptionError
+from tacit.methods.parts import HyperParameterError
 from tacit.methods.wan import WeakAssumeNegative
 
 
@@ -32,11 +32,11 @@ def test_published_weight_balances_one_positive_against_all_negatives(observed: 
 
 def test_one_class_has_no_published_weight() -> None:
     only = Labels.from_dense([[1], [0]], ["cat"])
-    with pytest.raises(OptionError, match="at least two classes"):
+    with pytest.raises(HyperParameterError, match="at least two classes"):
         WeakAssumeNegative(nn.Identity(), only)
     assert WeakAssumeNegative(nn.Identity(), only, weight=0.1).weight == 0.1
 
 
 def test_weight_out_of_range(observed: Labels) -> None:
-    with pytest.raises(OptionError, match="weight = 2 is out of range"):
+    with pytest.raises(HyperParameterError, match="weight = 2 is out of range"):
         WeakAssumeNegative(nn.Identity(), observed, weight=2.0)

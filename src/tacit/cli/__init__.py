@@ -72,7 +72,7 @@ def _guarded(words: list[str], quiet: bool, debug: bool) -> int:
         if debug:
             _traceback()
         _say(str(error))
-        return 2
+        return error.exit_code
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if debug or package in ("", "tacit"):

@@ -94,11 +94,6 @@ def stem(name: str) -> str:
     return base if f"{dot}{suffix}".lower() in SUFFIXES else last
 
 
-def cache_root() -> Path:
-    """Where computed things are kept: $TACIT_CACHE, or ~/.cache/tacit."""
-    return Path(os.environ.get("TACIT_CACHE") or Path.home() / ".cache" / "tacit").expanduser()
-
-
 def open_features(folder: str | os.PathLike[str]) -> FeatureSet:
     """A finished feature set; the table stays on disk and is read as it is used."""
     folder = Path(folder)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..files import cache_root
 from ..labels import Labels
 from .feature_set import (
     FORMAT,
@@ -20,7 +21,6 @@ from .feature_set import (
     FeatureSet,
     Match,
     TableWriter,
-    cache_root,
     one_writer,
     open_features,
     repeated,
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = [
     "FeatureError",
     "FeatureSet",
-    "cache_root",
     "every_image",
     "extract",
     "import_features",

@@ -7,7 +7,6 @@ A demonstration, never evidence: what wins here was meant to be able to win here
 
 from __future__ import annotations
 
-import os
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UserError
-from ..files import atomic_write
+from ..files import atomic_write, cache_root
 from ..labels import ABSENT, PRESENT, Labels
 from .source import Source, SourceError, Split
 
@@ -45,7 +44,7 @@ def load(
 
     _check(variant, train, test, seed, size)
     sizes = {"train": train, "test": test}
-    folder = root if root is not None else _cache_root() / "scenes"
+    folder = root if root is not None else cache_root() / "scenes"
     kept = folder / f"scenes-v{GENERATOR}-seed{seed}-size{size}-train{train}-test{test}.npz"
     drawn = _read(kept, sizes, size, len(CLASSES))
     if drawn is None:
@@ -86,10 +85,6 @@ def _split(name: str, pixels: NDArray[np.uint8], areas: NDArray[np.float32], cla
     states = np.where(areas > 0, PRESENT, ABSENT)
     names = tuple(f"{name}-{i:05d}" for i in range(len(pixels)))
     return Split(names, Labels.from_dense(states, classes), pixels=pixels, areas=areas)
-
-
-def _cache_root() -> Path:
-    return Path(os.environ.get("TACIT_CACHE") or Path.home() / ".cache" / "tacit")
 
 
 def _keep(path: Path, drawn: _Arrays) -> None:

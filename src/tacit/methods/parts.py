@@ -22,7 +22,7 @@ ExpectedPositives = Annotated[
 ]
 
 
-class OptionError(UserError, ValueError):
+class HyperParameterError(UserError, ValueError):
     """A hyper-parameter that is missing, unknown or out of its range."""
 
 
@@ -31,7 +31,7 @@ def number_within(name: str, value: float, low: float, high: float, hint: str = 
     if math.isfinite(value) and low <= value <= high:
         return value
     span = f"at least {low:g}" if math.isinf(high) else f"between {low:g} and {high:g}"
-    raise OptionError(f"{name} = {value:g} is out of range: it must be {span}{'. ' + hint if hint else ''}")
+    raise HyperParameterError(f"{name} = {value:g} is out of range: it must be {span}{'. ' + hint if hint else ''}")
 
 
 def checked_eps(eps: float) -> float:
@@ -44,7 +44,9 @@ def checked_smoothing(smoothing: float) -> float:
 
 def checked_expected_positives(k: float, classes: int) -> float:
     if k <= 0:
-        raise OptionError(f"k = {k:g} is out of range: an image is expected to have more than 0 positive classes")
+        raise HyperParameterError(
+            f"k = {k:g} is out of range: an image is expected to have more than 0 positive classes"
+        )
     return number_within(
         "k", k, 0.0, classes, f"It counts positive classes of an image, and there are {classes} classes"
     )

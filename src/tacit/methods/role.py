@@ -20,7 +20,7 @@ from .base import Batch, Clock, Method
 from .parts import (
     Epsilon,
     ExpectedPositives,
-    OptionError,
+    HyperParameterError,
     RowTable,
     checked_eps,
     checked_expected_positives,
@@ -68,7 +68,7 @@ class ROLE(Method):
         if earlier is None:
             return
         if earlier.shape != self.theta.weight.shape:
-            raise OptionError(
+            raise HyperParameterError(
                 f"label estimates of {tuple(earlier.shape)} training cells cannot be handed over to "
                 f"{tuple(self.theta.weight.shape)}: both phases must train on the same rows and classes"
             )

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ..functional.partial import weak_negatives
 from ..labels import Labels
 from .base import Batch, Clock, Method
-from .parts import Epsilon, OptionError, checked_eps, number_within
+from .parts import Epsilon, HyperParameterError, checked_eps, number_within
 
 
 class WeakAssumeNegative(Method):
@@ -37,7 +37,7 @@ def _published_weight(observed: Labels) -> float:
     """The one positive of an image then weighs as much as all its assumed negatives together."""
     classes = len(observed.classes)
     if classes < 2:
-        raise OptionError(
+        raise HyperParameterError(
             "WAN's weight 1 / (classes - 1) needs at least two classes; with one class, set weight yourself"
         )
     return 1 / (classes - 1)
