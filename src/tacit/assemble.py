@@ -84,7 +84,7 @@ def fresh_backbone(config: RunConfig) -> Backbone:
     """The backbone with its pretrained weights, as every run starts."""
     name = backbone_name(config)
     if name == "small":
-        return make_backbone(name)
+        return make_backbone(name, size=fresh_preprocessing(config).size)
     return make_backbone(
         name, config.weights, size=config.image_size, **({"order": True} if config.weights_by_order else {})
     )
