@@ -17,7 +17,7 @@ HORIZON = {torch.float32: 160, torch.float64: 350}
 # Rows that `settle` brings up to date at once: temporaries that stay in a CPU's cache, or few launches on a GPU.
 SETTLE_ROWS = defaultdict(lambda: 4096, cpu=32)
 # Below about this many cells one fused dense step is faster than gathering, catching up and scattering rows: at batch
-# 16 the two cross near 0.35 million cells of 20 classes, 0.55 of 80 and 0.85 of 312 (benchmarks/row_adam.py).
+# 16 the two cross near 0.25 million cells of 20 classes, 0.53 of 80 and 0.93 of 312 (benchmarks/row_adam.py).
 DENSE_CELLS = 500_000
 
 
