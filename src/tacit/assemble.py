@@ -84,7 +84,7 @@ def fresh_backbone(config: RunConfig) -> Backbone:
     """The backbone with its pretrained weights, as every run starts."""
     name = backbone_name(config)
     if name == "small":
-        return make_backbone(name, size=fresh_preprocessing(config).size)
+        return make_backbone(name, size=_small_size(config))
     return make_backbone(
         name, config.weights, size=config.image_size, **({"order": True} if config.weights_by_order else {})
     )
@@ -152,11 +152,14 @@ def _image_inputs(bench: Bench, runtime: Runtime, progress: Report | None) -> di
 
 
 def fresh_preprocessing(config: RunConfig) -> Preprocessing:
-    if backbone_name(config) == "small":
-        source = source_of(config).splits["train"]
-        size = config.image_size or (source.pixels.shape[-1] if source.pixels is not None else 64)
-        return Preprocessing(mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5), size=size)
-    return fresh_backbone_shape(backbone_name(config), config.image_size)
+    name = backbone_name(config)
+    return fresh_backbone_shape(name, _small_size(config) if name == "small" else config.image_size)
+
+
+def _small_size(config: RunConfig) -> int:
+    """The built-in network takes embedded images as they are drawn, and 64 pixels of any others."""
+    pixels = source_of(config).splits["train"].pixels
+    return config.image_size or (64 if pixels is None else pixels.shape[-1])
 
 
 @lru_cache(maxsize=4)

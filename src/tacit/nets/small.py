@@ -13,9 +13,6 @@ from .backbone import Backbone, Preprocessing
 class SmallNet(Backbone):
     """Five convolutions, batch-normalised; a cell of the maps stands for 8 x 8 pixels; pooled by the mean.
 
-    Measured on scenes of 40 pixels: pooling by the maximum, residual branches, a stem that steps by four, and half the
-    width all learn less in the same time.
-
     size: side of the input images, 40 for the scenes as they are drawn; anything from 16 up will do.
     """
 
