@@ -35,13 +35,13 @@ PLACES: dict[str, Place] = {
         {"sun": 0.62, "cloud": 0.45, "tree": 0.78, "house": 0.45, "flower": 0.48, "bird": 0.28, "cat": 0.16}
         | {"balloon": 0.22, "car": 0.06},
         {
-            "bush": 0.18,
-            "kite": 0.06,
-            "tent": 0.08,
-            "rock": 0.08,
-            "crate": 0.05,
-            "toadstool": 0.08,
-            "ball in the air": 0.05,
+            "bush": 0.35,
+            "kite": 0.12,
+            "tent": 0.15,
+            "rock": 0.15,
+            "crate": 0.1,
+            "ball in the air": 0.1,
+            "toadstool": 0.1,
         },
     ),
     "town": Place(
@@ -51,7 +51,7 @@ PLACES: dict[str, Place] = {
         None,
         {"sun": 0.5, "cloud": 0.45, "house": 0.82, "car": 0.66, "tree": 0.45, "cat": 0.3, "bird": 0.2}
         | {"flower": 0.16, "balloon": 0.08},
-        {"lamp": 0.15, "sign": 0.12, "crate": 0.1, "bush": 0.06, "parasol": 0.07, "plane": 0.07},
+        {"lamp": 0.3, "sign": 0.25, "crate": 0.2, "bush": 0.12, "parasol": 0.15, "plane": 0.15},
     ),
     "sea": Place(
         0.22,
@@ -60,7 +60,7 @@ PLACES: dict[str, Place] = {
         ((226, 206, 158), (206, 182, 132)),
         {"sun": 0.66, "cloud": 0.45, "boat": 0.8, "fish": 0.48, "bird": 0.42, "lighthouse": 0.26, "balloon": 0.06}
         | {"cat": 0.04},
-        {"log": 0.1, "buoy": 0.12, "leaf": 0.1, "kite": 0.07, "ball in the air": 0.05, "parasol": 0.1, "rock": 0.07},
+        {"log": 0.2, "buoy": 0.25, "leaf": 0.2, "kite": 0.15, "ball in the air": 0.1, "parasol": 0.2, "rock": 0.15},
     ),
     "night": Place(
         0.15,
@@ -68,7 +68,7 @@ PLACES: dict[str, Place] = {
         (((52, 72, 62), (36, 52, 46)), ((66, 64, 76), (48, 46, 58))),
         None,
         {"moon": 0.85, "star": 0.82, "house": 0.5, "tree": 0.55, "cat": 0.3, "cloud": 0.25, "car": 0.15},
-        {"lamp": 0.15, "ball in the air": 0.15, "bush": 0.1, "rock": 0.07, "plane": 0.05},
+        {"lamp": 0.3, "ball in the air": 0.3, "bush": 0.2, "rock": 0.15, "plane": 0.1},
     ),
     "winter": Place(
         0.07,
@@ -76,7 +76,7 @@ PLACES: dict[str, Place] = {
         (((236, 240, 246), (214, 222, 234)), ((226, 230, 240), (206, 212, 228))),
         None,
         {"snowman": 0.5, "tree": 0.72, "house": 0.45, "cloud": 0.5, "sun": 0.3, "bird": 0.25, "cat": 0.08, "car": 0.12},
-        {"snow heap": 0.2, "rock": 0.1, "ball in the air": 0.05, "lamp": 0.05, "tent": 0.05},
+        {"snow heap": 0.4, "rock": 0.2, "ball in the air": 0.1, "lamp": 0.1, "tent": 0.1},
     ),
 }
 ONE_MORE: dict[str, float] = {  # chance of a second one, and again of a third
