@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..report.compare import Comparison, Group
 
 ABOUT = """Draw small scenes, hide all but one label of each, train five methods on what is left (and one on all
-labels), and compare them: about three minutes on two cores, no download. Run it again to go on where it stopped."""
+labels), and compare them: under three minutes on two cores, no download. Run it again to go on where it stopped."""
 PUBLISHED_OBSERVE_SEED = 1200  # plus the seed: labels are hidden anew for each seed, alike for all methods
 BUDGET = {"epochs": 12, "batch_size": 64, "lr": 2e-3}
 POSITIVES = 3.14  # true mean number of classes per training scene: ROLE is told it, an oracle
