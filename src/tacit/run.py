@@ -100,10 +100,8 @@ def to_toml(config: RunConfig) -> str:
 def _toml_value(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else str(value)
-    if isinstance(value, int):
-        return str(value)
+    if isinstance(value, int | float):
+        return repr(value)
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_toml_value, value)) + "]"
     # JSON's escapes are TOML's; but TOML wants DEL written as one, and JSON does not.
