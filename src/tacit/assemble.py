@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from .data.feature_set import FeatureSet, open_features
 from .data.features import every_image, extract, import_features
 from .data.images import PixelStore
 from .data.source import Source, Split, load_source
-from .data.splits import hold_out
+from .data.splits import hide_and_hold_out
 from .errors import UserError
 from .evaluate import Judge
 from .labels import Labels
@@ -48,12 +48,15 @@ class Bench:
     judge: Judge
     observe_seed: int
     warnings: tuple[str, ...]
+    _held: dict[str, dict[str, Inputs]] = field(default_factory=dict, repr=False)
 
     def inputs(self, kind: str, runtime: Runtime, progress: Report | None = None) -> dict[str, Inputs]:
-        """Features or images of every split, on the device."""
-        if kind == "features":
-            return _feature_inputs(self, runtime, progress)
-        return _image_inputs(self, runtime, progress)
+        """Features or images of every split, on the device; kept for the next trial until the other kind is asked."""
+        if kind not in self._held:
+            self._held.clear()
+            make = _feature_inputs if kind == "features" else _image_inputs
+            self._held[kind] = make(self, runtime, progress)
+        return self._held[kind]
 
     def net(self, kind: str, inputs: dict[str, Inputs]) -> Net:
         """A fresh net for these inputs; its head draws from torch's global generator."""
@@ -100,7 +103,7 @@ def _load(spec: str, data: str | None, options: tuple[tuple[str, Any], ...]) -> 
 
 
 def assemble(config: RunConfig) -> Bench:
-    """Load, observe, split: the published order (hide labels on the whole pool, then hold validation out)."""
+    """Load, hide, hold out; the truth goes to the judge."""
     source = source_of(config)
     for needed in ("train", "test"):
         if needed not in source.splits or not len(source.splits[needed]):
@@ -108,26 +111,17 @@ def assemble(config: RunConfig) -> Bench:
                 f"{config.source} has no images in a split '{needed}': a run needs images to train on and images to be "
                 "judged by. A label table names them in its column 'split'."
             )
-    pool, test = source.splits["train"], source.splits["test"]
     observation = parse_observation(config.observe)
     seed = observation.published_seed if config.observe_seed is None else config.observe_seed
-    hidden = observation(pool.labels, seed=seed, areas=pool.areas)
-    splits = {"train": pool, "test": test}
-    observed_val: Labels | None = None
-    if "val" in source.splits and config.val:
-        splits["val"] = source.splits["val"]
-        observed_val = observation(splits["val"].labels, seed=seed, areas=splits["val"].areas)
-        observed = hidden
-    else:
-        rows, held = hold_out(len(pool), config.val, config.split_seed)
-        splits["train"], observed = pool.take(rows), hidden.take(rows)
-        if len(held):
-            splits["val"], observed_val = pool.take(held), hidden.take(held)
+    hidden = hide_and_hold_out(source, observation, seed, val=config.val, split_seed=config.split_seed)
+    train, val, test = hidden["train"], hidden.get("val"), source.splits["test"]
+    splits = {"train": train.split, "test": test} | ({"val": val.split} if val else {})
+    observed = train.observed
     judge = Judge(
-        train=splits["train"].labels,
+        train=train.split.labels,
         test=test.labels,
-        val=splits["val"].labels if "val" in splits else None,
-        val_observed=observed_val,
+        val=val.split.labels if val else None,
+        val_observed=val.observed if val else None,
         train_observed=observed,
     )
     warnings = warnings_for(observed)

@@ -16,7 +16,7 @@ import tyro
 
 from ..data.checks import read_lines
 from ..data.source import load_source, parse_spec
-from ..data.splits import SPLIT_SEED, hold_out
+from ..data.splits import SPLIT_SEED, hide_and_hold_out
 from ..label_table import LabelTable, read_label_table, write_label_table
 from ..labels import Labels
 from ..observations import Observation, observations, parse_observation
@@ -130,18 +130,13 @@ def _observe_source(config: Observe, options: Mapping[str, Any], model: Observat
     source = load_source(str(config.source), config.data, **options)
     for problem in source.problems:
         console.warn(str(problem))
-    pool = source.splits["train"]
-    hidden = model(pool.labels, seed, pool.areas)
-    if "val" in source.splits and config.val:
-        val = source.splits["val"]
-        names = ("train",) * len(pool) + ("val",) * len(val)
-        truth = Labels.stack([pool.labels, val.labels])
-        labels = Labels.stack([hidden, model(val.labels, seed, val.areas)])
-        return Observed(pool.images + val.images, truth, labels, names)
-    rows, held = hold_out(len(pool), config.val, config.split_seed)
-    order = np.concatenate([rows, held])
-    names = ("train",) * len(rows) + ("val",) * len(held)
-    return Observed(tuple(pool.images[row] for row in order), pool.labels.take(order), hidden.take(order), names)
+    hidden = hide_and_hold_out(source, model, seed, val=config.val, split_seed=config.split_seed)
+    return Observed(
+        tuple(image for part in hidden.values() for image in part.split.images),
+        Labels.stack([part.split.labels for part in hidden.values()]),
+        Labels.stack([part.observed for part in hidden.values()]),
+        tuple(name for name, part in hidden.items() for _ in part.split.images),
+    )
 
 
 def _list(as_json: bool) -> None:

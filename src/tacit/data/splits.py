@@ -1,12 +1,17 @@
-"""Which rows of the training pool are held out for validation: the published split, bit for bit."""
+"""Which rows of the training pool are held out for validation, and when: the published split, bit for bit."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
 from ..errors import UserError
+from ..labels import Labels
+from ..observations import Observation
+from .source import Source, Split
 
 Rows = NDArray[np.int64]
 SPLIT_SEED = 1200
@@ -31,3 +36,26 @@ def hold_out(n: int, fraction: float = 0.2, seed: int = SPLIT_SEED) -> tuple[Row
         raise SplitError(f"holding out {fraction:g} of {n} images leaves none to train on; add images or hold out less")
     order = RandomState(seed).permutation(n).astype(np.int64)
     return np.sort(order[: n - held]), np.sort(order[n - held :])
+
+
+@dataclass(frozen=True, eq=False)
+class Hidden:
+    """A split with its truth, and what an observation leaves known of it."""
+
+    split: Split
+    observed: Labels
+
+
+def hide_and_hold_out(
+    source: Source, observation: Observation, seed: int, *, val: float, split_seed: int
+) -> dict[str, Hidden]:
+    """ "train", and "val" unless everything trains, in the published order: labels are hidden on the whole pool, then
+    validation is held out. A source that brings a validation split of its own keeps it."""
+    pool = source.splits["train"]
+    hidden = Hidden(pool, observation(pool.labels, seed, pool.areas))
+    if "val" in source.splits and val:
+        own = source.splits["val"]
+        return {"train": hidden, "val": Hidden(own, observation(own.labels, seed, own.areas))}
+    rows, held = hold_out(len(pool), val, split_seed)
+    parts = {"train": rows, "val": held} if len(held) else {"train": rows}
+    return {name: Hidden(pool.take(part), hidden.observed.take(part)) for name, part in parts.items()}
