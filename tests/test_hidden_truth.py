@@ -75,6 +75,17 @@ def test_selection_on_clean_labels_does_look_at_them(
     assert here["selected"]["value"] != run(config, tmp_path / "there")["selected"]["value"]
 
 
+def test_two_rules_that_choose_one_epoch_look_at_the_test_split_once(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual, judged = tacit.conduct.figures, []
+    monkeypatch.setattr(tacit.conduct, "figures", lambda *words: judged.append(words) or usual(*words))
+    config = replace(linear(table), observe="full", also_select=("clean",))  # nothing is hidden: both rules agree
+    result = run(config, tmp_path / "run")
+    assert len(judged) == 3  # train, test, val
+    assert result["also"]["clean"]["metrics"] == result["metrics"]
+
+
 @pytest.mark.parametrize("search", ["", "lr=1e-2,1e-3"])
 def test_the_test_split_is_scored_once_after_all_training(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, search: str

@@ -50,6 +50,11 @@ class Winner:
     value: float | None
     state: dict[str, Tensor]
 
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """Which weights these are."""
+        return self.point, self.stage, self.epoch
+
 
 def conduct(config: RunConfig, out: Path, screen: Screen, *, resume: bool = False) -> dict[str, Any]:
     """Run `config` into the directory `out`; returns the content of result.json."""
@@ -216,26 +221,24 @@ def _finish(
         "threads": torch.get_num_threads(),
     }
     result = write_result(directory, bench, _content(bench, stages, method, verdict, tried) | facts)
-    for rule in _rules(bench.config):
+    for rule in bench.config.selections:
         discard(_winner_file(directory, rule))
     runtime.wait()
     return result
-
-
-def _rules(config: RunConfig) -> tuple[Rule, ...]:
-    """The rule that chooses, then those reported beside it."""
-    return tuple(dict.fromkeys((config.selection, *config.also_select)))
 
 
 def _judge(
     bench: Bench, directory: RunDirectory, method: Method, inputs: dict[str, Inputs], runtime: Runtime
 ) -> Verdict:
     also: dict[str, dict[str, Any]] = {}
-    for rule in reversed(_rules(bench.config)):  # the main rule last: its weights stay in the method
+    place: tuple[Any, ...] | None = None
+    for rule in reversed(bench.config.selections):  # the main rule last: its weights stay in the method
         winner = _winner(directory, rule)
-        method.load_state_dict(winner.state)
-        told = {name: scores(method, inputs[name], runtime) for name in inputs}
-        measured = {name: figures(told[name], bench.splits[name].labels) for name in told}
+        if winner.place != place:  # two rules often choose the same epoch
+            method.load_state_dict(winner.state)
+            told = {name: scores(method, inputs[name], runtime) for name in inputs}
+            measured = {name: figures(told[name], bench.splits[name].labels) for name in told}
+        place = winner.place
         also[rule] = _selected(winner, measured)
     del also[bench.config.selection]
     return Verdict(winner, told, measured, also)
@@ -320,8 +323,7 @@ def _write_scores(directory: RunDirectory, name: str, bench: Bench, told: Scores
     arrays: dict[str, Any] = {"images": np.array(split.images), "scores": told, "truth": split.labels.dense()}
     if name == "train":
         arrays["observed"] = bench.observed.dense()
-    with atomic_write(directory.path / f"scores-{name}.npz") as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, **arrays)
+    _write_arrays(directory.path / f"scores-{name}.npz", **arrays)
 
 
 def _write_examples(directory: RunDirectory, test: Inputs) -> None:
@@ -334,8 +336,12 @@ def _write_examples(directory: RunDirectory, test: Inputs) -> None:
     pixels = test.store.rows(rows)
     if pixels.shape[-1] > THUMBNAIL:
         pixels = resize(pixels, THUMBNAIL)
-    with atomic_write(directory.path / "examples-test.npz") as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, index=rows, pixels=pixels.numpy())
+    _write_arrays(directory.path / "examples-test.npz", index=rows, pixels=pixels.numpy())
+
+
+def _write_arrays(path: Path, **arrays: Any) -> None:
+    with atomic_write(path) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, **arrays)
 
 
 # --- the machine ------------------------------------------------------------------------------------------------------

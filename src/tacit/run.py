@@ -81,6 +81,11 @@ class RunConfig:
     def selection(self) -> Literal["observed", "clean", "last"]:
         return "last" if self.val == 0 else self.select
 
+    @property
+    def selections(self) -> tuple[Literal["observed", "clean", "last"], ...]:
+        """The rule that chooses, then those reported beside it."""
+        return tuple(dict.fromkeys((self.selection, *self.also_select)))
+
 
 # Settings that say where and how a run is computed, not what is computed.
 MACHINE = {"data", "features", "device", "workers", "threads", "tracker", "weights"}

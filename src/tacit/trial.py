@@ -89,8 +89,7 @@ class Trial:
     ) -> None:
         self.bench, self.directory, self.budgets = bench, directory, tuple(budgets)
         self.runtime, self.screen, self.interruption = runtime, screen, interruption
-        config = bench.config
-        self.rules: tuple[Rule, ...] = tuple(dict.fromkeys((config.selection, *config.also_select)))
+        self.rules: tuple[Rule, ...] = bench.config.selections
         self.best: dict[Rule, Best] = {}
         self.budget = 0  # which budget of the protocol is running
         self.method: Method
@@ -193,8 +192,8 @@ class Trial:
             held = self.best.get(rule)
             if held is None or value is None or held.value is None or value > held.value:
                 self.best[rule] = Best(value, end.stage.name, end.clock.epoch, snapshot(self.method))
-        if val is not None and judge.val is not None:
-            out["val"] = {"mAP": _or_none(mean_average_precision(val, judge.val.dense()).value)}
+        if val is not None:
+            out["val"] = {"mAP": values["clean"] if "clean" in values else judge.selection("clean", val)}
             out["selection"] = values[self.rules[0]]
         if (recovery := self._label_recovery(end)) is not None:
             out["train"] = {"mAP": recovery}
