@@ -21,6 +21,7 @@ from torch import Tensor
 from .assemble import Bench, assemble, backbone_name, check_fit
 from .checkpoint import load, named, save, under
 from .data.batches import ImageInputs, Inputs
+from .data.source import Split
 from .errors import UserError
 from .evaluate import Rule, Scores, counts, figures, scores
 from .files import alone_in, atomic_write
@@ -32,11 +33,9 @@ from .protocols import budgets, search_grid
 from .result import describe_choices, describe_oracles, protocol_parts, write_result
 from .run import RunConfig, RunDirectory
 from .runtime import Runtime
+from .thumbnails import thumbnails
 from .train import Diverged, Interrupted
 from .trial import Best, Interruption, Screen, Silent, Trial, discard
-
-EXAMPLES = 48  # test images whose thumbnails a report may show
-THUMBNAIL = 96  # pixels
 
 
 @dataclass(frozen=True)
@@ -213,7 +212,7 @@ def _finish(
     _write_model(directory, bench, method, inputs)
     for name in ("train", "test"):
         _write_scores(directory, name, bench, verdict.told[name])
-    _write_examples(directory, inputs["test"])
+    _write_examples(directory, bench.splits["test"])
     facts = {
         "seconds": seconds,
         "peak_memory_mb": _peak_memory(runtime),
@@ -326,17 +325,11 @@ def _write_scores(directory: RunDirectory, name: str, bench: Bench, told: Scores
     _write_arrays(directory.path / f"scores-{name}.npz", **arrays)
 
 
-def _write_examples(directory: RunDirectory, test: Inputs) -> None:
-    """Thumbnails of some test images, evenly spread, for the report's grid."""
-    if not isinstance(test, ImageInputs):
-        return
-    from .data.decode import resize
-
-    rows = np.linspace(0, len(test) - 1, min(EXAMPLES, len(test))).round().astype(np.int64)
-    pixels = test.store.rows(rows)
-    if pixels.shape[-1] > THUMBNAIL:
-        pixels = resize(pixels, THUMBNAIL)
-    _write_arrays(directory.path / "examples-test.npz", index=rows, pixels=pixels.numpy())
+def _write_examples(directory: RunDirectory, test: Split) -> None:
+    """Thumbnails of some test images for the report's grid, where the source has images."""
+    index, pixels = thumbnails(test)
+    if len(index):
+        _write_arrays(directory.path / "examples-test.npz", index=index, pixels=pixels)
 
 
 def _write_arrays(path: Path, **arrays: Any) -> None:
