@@ -47,7 +47,7 @@ class TestFiles:
     def test_the_run_directory(self, finished: Path) -> None:
         names = {path.name for path in finished.iterdir()}
         expected = {"config.toml", "labels-observed.parquet", "metrics.jsonl", "search.jsonl", "result.json"}
-        expected |= {"model.safetensors", "model.json", "scores-train.npz", "scores-test.npz"}
+        expected |= {"model.safetensors", "model.json", "scores-train.npz", "scores-test.npz", "examples-test.npz"}
         assert names == expected
 
     def test_observed_labels(self, finished: Path, table: Path) -> None:

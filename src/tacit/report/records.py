@@ -87,6 +87,7 @@ class Scores:
     images: NDArray[np.str_]
     scores: NDArray[np.float32]
     truth: NDArray[np.int8]
+    observed: NDArray[np.int8] | None = None  # what the method was told; of the training images only
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,13 +134,14 @@ class RunRecord:
         path = self.path / f"scores-{split}.npz"
         if not path.is_file():
             return None
-        images, scores, truth = _arrays(path, "images", "scores", "truth")
-        if scores.ndim != 2 or scores.shape != truth.shape or scores.shape != (len(images), len(self.classes)):
+        images, scores, truth, observed = _arrays(path, "images", "scores", "truth", optional="observed")
+        fitting = scores.ndim == 2 and scores.shape == truth.shape == (len(images), len(self.classes))
+        if not fitting or (observed is not None and observed.shape != scores.shape):
             raise ReportError(
                 f"{path}: scores {scores.shape}, truth {truth.shape} and {len(images)} images do not fit the "
                 f"{len(self.classes)} classes of result.json; evaluate the run again to write them anew."
             )
-        return Scores(images, scores, truth)
+        return Scores(images, scores, truth, observed)
 
     def examples(self) -> Examples | None:
         """Thumbnails of test images, or None where the run never saw images."""
@@ -152,9 +154,11 @@ class RunRecord:
         return Examples(index.astype(np.int64), pixels)
 
 
-def _arrays(path: Path, *names: str) -> list[NDArray[Any]]:
+def _arrays(path: Path, *names: str, optional: str = "") -> list[Any]:
+    """Arrays of an .npz by name, None for `optional` where it is not there."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            return [file[name] for name in names]
+            more = [file[optional] if optional in file else None] if optional else []
+            return [file[name] for name in names] + more
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise ReportError(f"{path} cannot be read ({error}); evaluate the run again to write it anew.") from None
