@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -134,7 +134,7 @@ class RunRecord:
         path = self.path / f"scores-{split}.npz"
         if not path.is_file():
             return None
-        images, scores, truth, observed = _arrays(path, "images", "scores", "truth", optional="observed")
+        images, scores, truth, observed = _arrays(path, "images", "scores", "truth", optional=["observed"])
         fitting = scores.ndim == 2 and scores.shape == truth.shape == (len(images), len(self.classes))
         if not fitting or (observed is not None and observed.shape != scores.shape):
             raise ReportError(
@@ -154,11 +154,10 @@ class RunRecord:
         return Examples(index.astype(np.int64), pixels)
 
 
-def _arrays(path: Path, *names: str, optional: str = "") -> list[Any]:
-    """Arrays of an .npz by name, None for `optional` where it is not there."""
+def _arrays(path: Path, *names: str, optional: Sequence[str] = ()) -> list[Any]:
+    """Arrays of an .npz by name, and those of `optional`, None where it has none."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            more = [file[optional] if optional in file else None] if optional else []
-            return [file[name] for name in names] + more
+            return [file[name] for name in names] + [file.get(name) for name in optional]
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise ReportError(f"{path} cannot be read ({error}); evaluate the run again to write it anew.") from None
