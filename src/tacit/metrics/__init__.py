@@ -1,6 +1,7 @@
 """Pure functions of scores and labels, with an explicit mask and an explicit rule for classes without positives."""
 
 from .at_k import AtK, at_k
+from .calibration import Calibration, Reliability, calibration, reliability
 from .decisions import DecisionScores, count_decisions, decide, decision_scores, scores_of_counts
 from .examples import (
     ExampleScores,
@@ -14,23 +15,36 @@ from .examples import (
 from .inputs import MetricError, states_from_truth, unknown_as_absent
 from .intervals import Interval, SeedSummary, bootstrap, over_seeds, paired_bootstrap, paired_over_seeds
 from .ranking import MeanAP, average_precision, mean_average_precision, scoreable
+from .separation import Densities, Shares, compare_separation, densities, separation
 from .summary import per_class_ap, summarise
+from .thresholds import ClassThresholds, Threshold, best_threshold, best_thresholds
 
 __all__ = [
     "AtK",
+    "Calibration",
+    "ClassThresholds",
     "DecisionScores",
+    "Densities",
     "ExampleScores",
     "Interval",
     "MeanAP",
     "MetricError",
+    "Reliability",
     "SeedSummary",
+    "Shares",
+    "Threshold",
     "at_k",
     "average_precision",
+    "best_threshold",
+    "best_thresholds",
     "bootstrap",
+    "calibration",
+    "compare_separation",
     "count_decisions",
     "coverage",
     "decide",
     "decision_scores",
+    "densities",
     "example_scores",
     "image_ranking",
     "label_ranking_average_precision",
@@ -41,8 +55,10 @@ __all__ = [
     "paired_over_seeds",
     "per_class_ap",
     "ranking_loss",
+    "reliability",
     "scoreable",
     "scores_of_counts",
+    "separation",
     "states_from_truth",
     "summarise",
     "unknown_as_absent",
