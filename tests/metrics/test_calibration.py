@@ -55,7 +55,7 @@ def test_a_class_without_a_known_cell_has_no_value_and_one_without_positives_has
     assert found.unknown == (2,) and found.class_ECE == pytest.approx(0.2)
     hollow = calibration([[0.5]], [[0]])
     assert np.isnan([hollow.ECE, hollow.MCE, hollow.brier, hollow.class_ECE, hollow.class_brier]).all()
-    assert reliability([[0.5]], [[0]], binning="mass").count.sum() == 0
+    assert reliability([[0.5]], [[0]], binning="mass").cells.sum() == 0
 
 
 def test_equal_scores_share_a_bin_of_equal_mass() -> None:
