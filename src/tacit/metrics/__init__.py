@@ -15,7 +15,7 @@ from .examples import (
 from .inputs import MetricError, states_from_truth, unknown_as_absent
 from .intervals import Interval, SeedSummary, bootstrap, over_seeds, paired_bootstrap, paired_over_seeds
 from .ranking import MeanAP, average_precision, mean_average_precision, scoreable
-from .separation import Densities, Shares, compare_separation, densities, separation
+from .separation import Densities, Shares, compare_separation, densities, wasserstein
 from .summary import per_class_ap, summarise
 from .thresholds import ClassThresholds, Threshold, best_threshold, best_thresholds
 
@@ -58,8 +58,8 @@ __all__ = [
     "reliability",
     "scoreable",
     "scores_of_counts",
-    "separation",
     "states_from_truth",
     "summarise",
     "unknown_as_absent",
+    "wasserstein",
 ]
