@@ -31,6 +31,7 @@ class Figure:
     caption: str
     legend: tuple[int, ...] = ()  # positions of the groups drawn, where colours need a legend
     wide: bool = False  # one panel over the full width
+    small: bool = False  # panels of which three go side by side
 
 
 def seeds_figure(comparison: Comparison, looks: Sequence[Look]) -> Figure:

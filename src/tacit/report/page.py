@@ -18,6 +18,7 @@ from .compare import BASELINE, Comparison, Group, display_name
 from .figures import Figure, curve_figures, estimates_figure, loss_figure, seeds_figure
 from .gallery import IMAGES, METHODS, THRESHOLD, gallery
 from .protocol import short_hash
+from .separation import separation_section
 from .style import Look, looks, theme_css
 from .tables import all_metrics, all_runs, best_of, frequency_thirds, headline, other_selections, per_class
 
@@ -32,18 +33,19 @@ class Recipe:
     commands: tuple[str, ...]
 
 
-def render_html(comparison: Comparison, out: str | Path) -> Path:
-    """Write the page and return its path."""
+def render_html(comparison: Comparison, out: str | Path, *, density_class: str | None = None) -> Path:
+    """Write the page and return its path. `density_class`: the class whose densities it shows (unset: it chooses)."""
     path = Path(out)
     with atomic_write(path) as temporary:
-        temporary.write_text(page(comparison), encoding="utf-8")
+        temporary.write_text(page(comparison, density_class=density_class), encoding="utf-8")
     return path
 
 
-def page(comparison: Comparison) -> str:
+def page(comparison: Comparison, *, density_class: str | None = None) -> str:
     """The page as text. Everything from the runs is escaped; nothing is fetched from anywhere."""
     template = _environment().get_template("page.html")
     styled = group_looks(comparison)
+    separation = separation_section(comparison, styled, density_class)
     return template.render(
         comparison=comparison,
         title=title(comparison),
@@ -61,7 +63,8 @@ def page(comparison: Comparison) -> str:
             "classes": per_class(comparison),
             "runs": all_runs(comparison),
         },
-        figures={figure.name: figure for figure in _figures(comparison, styled)},
+        figures={figure.name: figure for figure in (*_figures(comparison, styled), *separation.figures)},
+        separation=separation,
         pictures=gallery(comparison),
         gallery_limits={"images": IMAGES, "methods": METHODS, "threshold": THRESHOLD},
         recipes=recipes(comparison),
