@@ -7,19 +7,19 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..metrics.intervals import SeedSummary
-from ..tables.results import CellResult, difference, pairs_in_order, share_of_gap
-from ..tables.spec import Cell, Table
+from ..tables.results import RULES, CellResult, difference, pairs_in_order, share_of_gap
+from ..tables.spec import UNPRINTED, Cell, Table
 from . import console
 
 Results = Mapping[Cell, CellResult]
-RULES = ("clean", "observed", "last")
+Column = tuple[str, Sequence[str]]
 
 
 def show(table: Table, cells: Sequence[Cell], results: Results, *, wanted: int, drawn_anew: bool) -> None:
     """One table per protocol and data set. `wanted`: runs that every cell should have.
 
-    Differences follow clean selection beside published figures, observed selection where labels are drawn anew: that
-    is a comparison of our own.
+    Differences follow the selection of the recipes beside published figures, observed selection where labels are
+    drawn anew: that is a comparison of our own.
     """
     print(f"{table.title}: {table.metric} on {table.split}, percent")
     for protocol, source in dict.fromkeys((cell.protocol, cell.source) for cell in cells):
@@ -29,27 +29,45 @@ def show(table: Table, cells: Sequence[Cell], results: Results, *, wanted: int, 
 
 
 def _one(table: Table, cells: Sequence[Cell], results: Results, wanted: int, drawn_anew: bool) -> None:
-    rules = [rule for rule in RULES if any(rule in results[cell].percent for cell in cells if cell in results)]
-    main = "observed" if drawn_anew and "observed" in rules else rules[0] if rules else "clean"
-    baseline = _named(table.baseline, cells)
-    against = f"- {baseline.row.label}, {main} [95 %]" if baseline else ""
-    columns = ["row", "published", *(f"ours, {rule} selection" for rule in rules), "runs"]
-    columns += [against] * (against != "") + ["gap published", "gap ours"] * (table.reference != "")
-    rows = []
-    for cell in cells:
-        result = results.get(cell)
-        row: list[object] = [cell.row.label, f"{cell.published:.1f}"]
-        row += [result.text(rule) if result else "–" for rule in rules]
-        row.append(f"{len(result.seeds) if result else 0}/{wanted}")
-        if against:
-            base = results.get(baseline) if baseline else None
-            row.append(interval(difference(result, base, main)) if result and base else "–")
-        if table.reference:
-            row += [_gap(table, cells, cell, None, main), _gap(table, cells, cell, results, main)]
-        rows.append(row)
-    console.table(columns, rows, right=columns[1:])
+    here = [results[cell] for cell in cells if cell in results]
+    rules = [rule for rule in RULES if any(rule in result.percent for result in here)]
+    main = "observed" if drawn_anew and "observed" in rules else here[0].select if here else "clean"
+    columns = [
+        ("row", [cell.row.label for cell in cells]),
+        *_published(cells),
+        *((f"ours, {rule} selection", [_ours(results.get(cell), rule) for cell in cells]) for rule in rules),
+        ("runs", [f"{len(results[cell].seeds) if cell in results else 0}/{wanted}" for cell in cells]),
+        *_against_baseline(table, cells, results, main),
+    ]
+    if any(result.unknown for result in here):
+        columns.append(("unknown labels", [results[cell].unknown if cell in results else "–" for cell in cells]))
+    names = [name for name, _ in columns]
+    right = [name for name in names[1:] if name != "unknown labels"]
+    console.table(names, list(zip(*(values for _, values in columns), strict=True)), right=right)
     for remark in remarks(table, cells, results, main, drawn_anew):
         print(remark)
+
+
+def _ours(result: CellResult | None, rule: str) -> str:
+    return result.text(rule) if result else "–"
+
+
+def _published(cells: Sequence[Cell]) -> Iterator[Column]:
+    if any(cell.printed != UNPRINTED for cell in cells):
+        yield "published", [cell.printed for cell in cells]
+
+
+def _against_baseline(table: Table, cells: Sequence[Cell], results: Results, rule: str) -> Iterator[Column]:
+    """The difference to the baseline, and the share of the gap to full labels, published and ours."""
+    baseline = _named(table.baseline, cells)
+    base = results.get(baseline) if baseline else None
+    if baseline:
+        apart = (difference(results[cell], base, rule) if base and cell in results else None for cell in cells)
+        yield f"- {baseline.row.label}, {rule} [95 %]", [interval(found) for found in apart]
+    if table.reference:
+        if any(cell.published is not None for cell in cells):
+            yield "gap published", [_gap(table, cells, cell, None, rule) for cell in cells]
+        yield "gap ours", [_gap(table, cells, cell, results, rule) for cell in cells]
 
 
 def interval(found: SeedSummary | None) -> str:
@@ -70,9 +88,10 @@ def _gap(table: Table, cells: Sequence[Cell], cell: Cell, results: Results | Non
     for one in (cell, _named(table.baseline, cells), _named(table.reference, cells)):
         result = results.get(one) if results and one else None
         found = result.summary(rule) if result else None
-        if one is None or (results is not None and found is None):
+        value = one.published if one and results is None else found.mean if found else None
+        if value is None:
             return "–"
-        values.append(one.published if results is None else found.mean if found else math.nan)
+        values.append(value)
     share = share_of_gap(*values)
     return "–" if share is None else f"{100 * share:.0f} %"
 
@@ -84,13 +103,17 @@ def remarks(table: Table, cells: Sequence[Cell], results: Results, rule: str, dr
         return
     counts = Counter(text for _, result in here for text in result.departures)
     if counts:
-        yield "Ours is not the published experiment, so compare orders, not numbers:"
+        what = (
+            "the published experiment" if any(cell.published is not None for cell, _ in here) else "as in the recipes"
+        )
+        yield f"Ours is not {what}, so compare orders, not numbers:"
     for text, number in counts.items():
         yield f"  {text}" + ("" if number == len(here) else f" ({number} of {len(here)} rows)")
     if len(here) > 1:
         means = [found.mean for _, result in here if (found := result.summary(rule))]
         agree, of = pairs_in_order([cell.published for cell, _ in here], means)
-        yield f"{agree} of {of} pairs of rows stand in the published order"
+        if of:
+            yield f"{agree} of {of} pairs of rows stand in the published order"
     drawn = "hidden labels drawn anew with each seed" if drawn_anew else "training seeds only, the same hidden labels"
     yield f"± is the standard deviation over runs ({drawn}); differences are paired by seed"
     for oracle in dict.fromkeys(text for _, result in here for text in result.oracles):

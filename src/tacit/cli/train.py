@@ -50,8 +50,15 @@ def config_of(parsed: Parsed[Train]) -> RunConfig:
     """The run that was asked for. A path in `data` and `features` is kept as typed."""
     config = RunConfig(**{f.name: getattr(parsed.config, f.name) for f in fields(RunConfig)})
     if config.recipe is None and parsed.recipe is not None and parsed.recipe.name != "config.toml":
-        config = replace(config, recipe=f"{parsed.recipe.parent.name}/{parsed.recipe.stem}")
+        config = replace(config, recipe=recipe_name(parsed.recipe))
     return config
+
+
+def recipe_name(path: Path) -> str:
+    """ "voc2012/em/an_finetune": the path below the folder `recipes`; elsewhere the file and its folder."""
+    parts = path.relative_to(path.anchor).with_suffix("").parts
+    home = max((at for at, part in enumerate(parts[:-2]) if part == "recipes"), default=len(parts) - 3)
+    return "/".join(parts[home + 1 :])
 
 
 def tell(result: Mapping[str, Any], out: Path) -> None:

@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from ..metrics.intervals import SeedSummary, over_seeds, paired_over_seeds
 from ..run import MACHINE, RunConfig, RunDirectory
 from .spec import Cell, Table, TableError
 
+# Selection rules in the order of columns; -stop is early stopping, without it the best epoch is kept.
+RULES = ("clean-stop", "clean", "observed-stop", "observed", "last")
 # Seeds are said apart, and names name: neither is to be given to --set.
 _NAMES = {"seed", "observe_seed", "recipe", "published", "published_where"}
 _HARDWARE = {"device", "workers", "threads", "tracker"}
@@ -38,7 +41,7 @@ class CellResult:
     split: str
     seeds: tuple[int, ...]
     observe_seeds: tuple[int, ...]  # empty: nothing was hidden
-    percent: dict[str, tuple[float, ...]]  # selection rule (clean, observed, last) -> one value per seed
+    percent: dict[str, tuple[float, ...]]  # selection rule -> one value per seed
     inputs: str  # the backbone, or the features a linear classifier was trained on
     departures: tuple[str, ...]  # what makes it another experiment than the recipe, in words
     settings: dict[str, str]  # what to give to --set to have these runs again
@@ -47,6 +50,8 @@ class CellResult:
     seconds: float  # mean per run
     device: str
     date: str = ""
+    select: str = "clean"  # the rule that chose; the others were reported beside it
+    unknown: str = ""  # what an unknown label is to the method, in its words; "" in runs older than that
 
     def summary(self, rule: str) -> SeedSummary | None:
         values = self.percent.get(rule)
@@ -96,6 +101,8 @@ def collect(table: Table, cell: Cell, recipe: RunConfig, runs: Iterable[Path]) -
         images={split: count["images"] for split, count in first["counts"].items()},
         seconds=float(np.mean([result["seconds"] for result in results])),
         device=first["device"],
+        select=first["run"]["select"],
+        unknown=first["run"].get("unknown", ""),
     )  # fmt: skip
 
 
@@ -208,14 +215,14 @@ def share_of_gap(value: float, floor: float, ceiling: float) -> float | None:
     return (value - floor) / (ceiling - floor) if ceiling > floor else None
 
 
-def pairs_in_order(published: Sequence[float], ours: Sequence[float]) -> tuple[int, int]:
+def pairs_in_order(published: Sequence[float | None], ours: Sequence[float]) -> tuple[int, int]:
     """Of the pairs of rows with different published figures: how many have the same order in ours, and of how many."""
     agree = of = 0
-    for i in range(len(published)):
-        for j in range(i):
-            if published[i] != published[j]:
-                of += 1
-                agree += (published[i] - published[j]) * (ours[i] - ours[j]) > 0
+    both = [(printed, mine) for printed, mine in zip(published, ours, strict=True) if printed is not None]
+    for (one, mine), (other, theirs) in combinations(both, 2):
+        if one != other:
+            of += 1
+            agree += (one - other) * (mine - theirs) > 0
     return agree, of
 
 

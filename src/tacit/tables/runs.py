@@ -48,7 +48,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Seeds:
-    """Seeds of training, each with its observation seed; None: the published seed of the row's observation."""
+    """Seeds of training, each with its observation seed; None: the published one, of the recipe or its observation."""
 
     pairs: tuple[tuple[int, int | None], ...]
     drawn_anew: bool = False  # the published observation seed plus the training seed
@@ -67,9 +67,10 @@ class Seeds:
             )
         return cls(tuple(zip(training, drawn, strict=True)))
 
-    def for_observation(self, observe: str) -> list[tuple[int, int]]:
+    def for_observation(self, observe: str, published: int | None = None) -> list[tuple[int, int]]:
         """Full labels hide nothing: their runs keep the published seed, whatever the others draw."""
-        published = parse_observation(observe).published_seed
+        if published is None:
+            published = parse_observation(observe).published_seed
         if observe == "full":
             return [(seed, published) for seed, _ in self.pairs]
         anew = int(self.drawn_anew)
@@ -91,7 +92,7 @@ def plan(table: Table, configs: Mapping[Cell, RunConfig], seeds: Seeds, out: Pat
     planned = []
     for at in range(len(seeds.pairs)):
         for cell, config in configs.items():
-            seed, drawn = seeds.for_observation(config.observe)[at]
+            seed, drawn = seeds.for_observation(config.observe, config.observe_seed)[at]
             where = out / table.runs / cell.recipe / f"seed{seed}-observe{drawn}"
             planned.append(Planned(cell, replace(config, seed=seed, observe_seed=drawn), where))
     return planned

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +12,15 @@ from typing import Any
 from ..errors import UserError
 
 HOME = "recipes"  # in the working directory, else in the checkout this package is imported from
+# As papers print a figure: 89.09 ± 0.17, ~78.5 (read off a drawing), < 78.2 (outside one), - (none).
+PRINTED = re.compile(r"(?P<about>~?)(?P<value>\d+(\.\d+)?)( ± (?P<sd>\d+(\.\d+)?))?|< \d+(\.\d+)?|-")
 
 
 class TableError(UserError):
     """A published table, one of its cells or a result of it that does not exist or cannot be read."""
+
+
+UNPRINTED = "–"
 
 
 @dataclass(frozen=True)
@@ -26,17 +32,20 @@ class Row:
 
 @dataclass(frozen=True)
 class Cell:
-    """One published number."""
+    """One published number, or a row of ours under a protocol that the paper has not."""
 
     table: str
     source: str
     row: Row
     protocol: str
-    published: float  # percent, as printed
+    published: float | None  # percent; None: the paper has no number here
+    sd: float | None = None  # over its runs, where the paper prints one
+    printed: str = UNPRINTED  # the number as a reader should see it, with its spread or its doubt
+    folder: str = ""  # of the recipe, below the source's
 
     @property
     def recipe(self) -> str:
-        return f"{self.source}/{self.row.name}_{self.protocol}"
+        return "/".join(filter(None, (self.source, self.folder, f"{self.row.name}_{self.protocol}")))
 
 
 @dataclass(frozen=True)
@@ -49,10 +58,15 @@ class Table:
     metric: str
     split: str  # whose metric it is: test, or train for label recovery
     runs: str  # folder of the runs; tables that read different figures of the same runs share it
-    baseline: str  # the row that differences are counted from
+    baseline: str  # the row that differences are counted from; "" where there is none
     reference: str  # the row with full labels; "" where the table has none
     images: Mapping[str, Mapping[str, int]]  # source -> split -> images of the published experiment
     cells: tuple[Cell, ...]
+
+    @property
+    def in_print(self) -> bool:
+        """Whether there is a published number at all; a search of ours is run like a table, and is none."""
+        return any(cell.printed != UNPRINTED for cell in self.cells)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -127,22 +141,51 @@ def read_table(path: Path) -> Table:
             name=path.stem,
             **{key: str(content[key]) for key in words},
             images=content["images"],
-            cells=tuple(_cells(path, content)),
+            cells=(*_published(path, content), *_unpublished(path, content)),
         )
     except KeyError as error:
         raise TableError(f"{path}: there is no {error}.") from error
 
 
-def _cells(path: Path, content: Mapping[str, Any]) -> Iterable[Cell]:
+def _published(path: Path, content: Mapping[str, Any]) -> Iterable[Cell]:
     """In the order of the paper: protocol by protocol, data set by data set, row by row."""
     sources = content["sources"]
-    for protocol, published in content["published"].items():
+    for protocol, published in content.get("published", {}).items():
         for name, values in published.items():
-            if len(values) != len(sources) or not all(isinstance(value, int | float) for value in values):
+            if len(values) != len(sources) or not all(isinstance(value, int | float | str) for value in values):
                 raise TableError(
                     f"{path}, [published.{protocol}] {name}: one number per source ({', '.join(sources)})."
                 )
         for at, source in enumerate(sources):
             for name, values in published.items():
-                row = Row(name, content["rows"][name]["label"], content["rows"][name]["labels"])
-                yield Cell(path.stem, source, row, protocol, float(values[at]))
+                number, sd, printed = _figure(path, f"[published.{protocol}] {name}", values[at])
+                row = _row(content, name)
+                yield Cell(path.stem, source, row, protocol, number, sd, printed, content.get("recipes", ""))
+
+
+def _unpublished(path: Path, content: Mapping[str, Any]) -> Iterable[Cell]:
+    """Rows of ours that have a recipe and no published number: protocol -> source -> names of rows."""
+    for protocol, by_source in content.get("unpublished", {}).items():
+        for source, names in by_source.items():
+            for name in names:
+                folder = content.get("recipes", "")
+                yield Cell(path.stem, source, _row(content, name), protocol, published=None, folder=folder)
+
+
+def _row(content: Mapping[str, Any], name: str) -> Row:
+    return Row(name, content["rows"][name]["label"], content["rows"][name]["labels"])
+
+
+def _figure(path: Path, where: str, value: float | str) -> tuple[float | None, float | None, str]:
+    """Number, spread and how it is shown, from a number or from the words of PRINTED."""
+    if not isinstance(value, str):
+        return float(value), None, f"{value:.1f}"
+    match = PRINTED.fullmatch(value)
+    if match is None:
+        raise TableError(
+            f'{path}, {where}: \'{value}\' is not a published figure. Write a number, "89.09 ± 0.17", "~78.5" (read '
+            'off a drawing), "< 78.2" (outside one) or "-" (none).'
+        )
+    number, sd = match["value"], match["sd"]
+    printed = UNPRINTED if value == "-" else value
+    return float(number) if number else None, float(sd) if sd else None, printed
