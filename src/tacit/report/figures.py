@@ -51,7 +51,7 @@ def seeds_figure(comparison: Comparison, looks: Sequence[Look]) -> Figure:
             if number is not None and (number.metric, number.split) == (metric, "test"):
                 axes.plot(number.value, row, "x", ms=8, mew=1.6, color=INK)
                 published = True
-        axes.set_yticks(range(len(groups)), [_short(group.label) for group in groups])
+        axes.set_yticks(range(len(groups)), [short(group.label) for group in groups])
         axes.set_ylim(len(groups) - 0.4, -0.6)
         axes.grid(axis="y", visible=False)
         axes.tick_params(axis="y", length=0)
@@ -178,7 +178,7 @@ def _loss_panel(group: Group, look: Look, names: Sequence[str], prefix: str) -> 
                 label=name,
             )
         _stages(axes, group.runs[0])
-        axes.set_title(_short(group.label))
+        axes.set_title(short(group.label))
         axes.set_xlabel("epoch")
         axes.set_ylabel("loss")
         axes.legend(frameon=False, fontsize=9, handlelength=3)
@@ -293,5 +293,6 @@ def _fanned(row: int, n: int) -> NDArray[np.float64]:
     return row + (np.linspace(-0.18, 0.18, n) if n > 1 else np.zeros(n))
 
 
-def _short(label: str, width: int = 44) -> str:
+def short(label: str, width: int = 44) -> str:
+    """A label that fits over a panel."""
     return label if len(label) <= width else label[: width - 1] + "…"

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ..labels import UNKNOWN
 from ..metrics.separation import Densities, Shares, compare_separation, densities, wasserstein
 from .compare import Comparison, Group, Spread
-from .figures import WIDTH, Figure
+from .figures import WIDTH, Figure, short
 from .records import ReportError, RunRecord, Scores
 from .style import INK, MUTED, Look, drawing, inline_svg
 from .tables import BLANK, Cell, Column, Row, Table
@@ -167,7 +167,7 @@ def scatter_figure(comparison: Comparison, looks: Sequence[Look], apart: Sequenc
     panels = []
     for pair in found:
         label = comparison.groups[pair.group].label
-        with drawing(SQUARE, SQUARE + 26) as figure:
+        with drawing(SQUARE, SQUARE + 40) as figure:
             draw_scatter(figure.subplots(), pair, comparison, apart, looks[pair.group], highest)
             panels.append(inline_svg(figure, f"apart{pair.group}", f"Distance per class: {label} and the baseline"))
     caption = (
@@ -209,15 +209,18 @@ def draw_scatter(
     axes.set_xlim(0, highest)
     axes.set_ylim(0, highest)
     axes.set_aspect("equal")
-    axes.set_xlabel(group.label)
-    axes.set_ylabel(against.label)
-    axes.set_title(f"{group.label}: {told(pair.shares)}", fontsize=9.5)
+    axes.set_xlabel(short(group.label))
+    axes.set_ylabel(short(against.label))
+    axes.set_title(f"{short(group.label, 38)}\n{told(pair.shares)}", fontsize=9.5)
 
 
 def told(shares: Shares) -> str:
-    """'95 % (19 of 20)', and the ties where there are any."""
-    ties = f", {shares.equal} equal" if shares.equal else ""
-    return f"{100 * shares.larger_share:.4g} % of classes ({shares.larger} of {shares.classes}{ties})"
+    """'95 % of classes (19 of 20)', and the ties where there are any."""
+    return f"{100 * shares.larger_share:.4g} % of classes ({_counts(shares)})"
+
+
+def _counts(shares: Shares) -> str:
+    return f"{shares.larger} of {shares.classes}" + (f", {shares.equal} equal" if shares.equal else "")
 
 
 def _furthest(gap: NDArray[np.float64]) -> list[int]:
@@ -261,8 +264,8 @@ def _share_cell(comparison: Comparison, pair: Pair | None, is_baseline: bool) ->
     if pair is None:
         return Cell("baseline", float("nan")) if is_baseline else BLANK
     shares, against = pair.shares, comparison.groups[pair.against].label
-    counts = f"{shares.larger} of {shares.classes}" + (f", {shares.equal} equal" if shares.equal else "")
-    return Cell(f"{100 * shares.larger_share:.4g} %", shares.larger_share, below=f"{counts}, than {against}")
+    below = f"{_counts(shares)}, than {against}"
+    return Cell(f"{100 * shares.larger_share:.4g} %", shares.larger_share, below=below)
 
 
 # --- the scores of one class --------------------------------------------------------------------------------------
@@ -273,9 +276,8 @@ def density_column(comparison: Comparison, apart: Sequence[Apart], name: str | N
 
     With one method: the class it keeps apart the least. Distances on training where they are there, else on test.
     """
-    classes = comparison.groups[0].first.classes
     if name is not None:
-        return _named(classes, name)
+        return class_column(comparison, name)
     drawn = [one for one in apart if one.group in comparison.same_classes]
     for kind in ("train", "test"):
         tables = [one.per_class(kind) for one in drawn if len(one.runs[kind]) and not one.group.is_full]
@@ -287,19 +289,15 @@ def density_column(comparison: Comparison, apart: Sequence[Apart], name: str | N
     return 0
 
 
-def _named(classes: Sequence[str], name: str) -> int:
+def class_column(comparison: Comparison, name: str) -> int:
+    """The column of a class by its name; an error names those that are near."""
+    classes = comparison.groups[0].first.classes
     if name in classes:
         return classes.index(name)
     lower = {other.lower(): other for other in classes}
     near = [lower[found] for found in get_close_matches(name.lower(), lower, n=3, cutoff=0.5)]
-    hint = f" Near it: {', '.join(near)}." if near else f" They begin {', '.join(classes[:8])}."
+    hint = f" Did you mean {' or '.join(near)}?" if near else f" They are {', '.join(classes[:8])}, …"
     raise ReportError(f"no class '{name}' among the {len(classes)} classes of these runs.{hint}")
-
-
-def check_class(comparison: Comparison, name: str | None) -> None:
-    """Refuse a class that the runs do not have, before anything is drawn."""
-    if name is not None:
-        _named(comparison.groups[0].first.classes, name)
 
 
 def density_figure(comparison: Comparison, looks: Sequence[Look], apart: Sequence[Apart], column: int) -> Figure | None:
@@ -349,7 +347,7 @@ def _density_panel(group: Group, look: Look, seeds: Sequence[Densities], kind: K
             f"{side.sum() / len(seeds):,.0f} {name}"
             for name, side in (("positives", counted.positives), ("negatives", counted.negatives))
         )
-        axes.set_title(f"{group.label}: {cells}", fontsize=9.5)
+        axes.set_title(f"{short(group.label)}: {cells}", fontsize=9.5)
         axes.set_xlabel(f"predicted probability, {KINDS[kind]}")
         axes.set_ylabel("share")
         return inline_svg(figure, prefix, f"Scores of one class: {group.label}, {KINDS[kind]}")
