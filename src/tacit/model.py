@@ -42,6 +42,7 @@ READ_AHEAD = 2  # batches decoded while the net works
 Scores = NDArray[np.float32]
 Images: TypeAlias = Sequence[str | os.PathLike[str]] | NDArray[np.uint8] | NDArray[np.floating[Any]]
 Progress = Callable[[int, int], None]  # (done, of)
+Decide = Literal["half", "one", "per-class"]  # 0.5; the one threshold, or each class's own, chosen on validation
 
 
 class ModelError(UserError):
@@ -92,8 +93,10 @@ def write_model(
     *,
     preprocessing: Preprocessing | None,
     extractor: Extractor | None,
+    chosen: Mapping[str, Any] | None = None,
 ) -> None:
-    """What prediction needs of a trained method: the net, or all that the method's own `predict` may use."""
+    """What prediction needs of a trained method: the net, or all that the method's own `predict` may use. `chosen`
+    holds the thresholds that validation likes best (`evaluate.Judge.thresholds`)."""
     alone = predicts_alone(method)
     state = named(method.net.state_dict(), "net") if alone else lasting_state(method, config, classes)
     net: Any = method.net
@@ -112,6 +115,7 @@ def write_model(
             "features": config.features if preprocessing is None else None,
             "extractor": None if extractor is None else asdict(extractor),
             "thresholds": [0.5] * len(classes),
+            "chosen_thresholds": dict(chosen or {"absent": "the model was written without a run"}),
         },
     )
 
@@ -158,13 +162,20 @@ class Model:
         self._backbone: Backbone | None = None
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "auto", weights: str | None = None) -> Model:
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        device: str = "auto",
+        weights: str | None = None,
+        thresholds: Decide = "half",
+    ) -> Model:
         """A run directory's model. `weights` says where the backbone's weights are, for a model on features whose
-        backbone is not where it was in training."""
+        backbone is not where it was in training; `thresholds`, from which scores on a class counts as present."""
         where = Path(path)
         described = read_description(where)
         try:
-            classes, thresholds = tuple(described["classes"]), np.array(described["thresholds"], np.float32)
+            classes, limits = tuple(described["classes"]), thresholds_of(described, where, thresholds)
             pre, extractor = described["preprocessing"], described.get("extractor")
             method = _rebuild(described, classes)
             preprocessing = None if pre is None else Preprocessing.rebuild(pre)
@@ -174,7 +185,7 @@ class Model:
         _fill(method, where)
         target = Runtime(device).device
         return cls(
-            where, method, classes, thresholds, target, preprocessing=preprocessing, extractor=source, weights=weights
+            where, method, classes, limits, target, preprocessing=preprocessing, extractor=source, weights=weights
         )
 
     @property
@@ -292,6 +303,27 @@ def read_description(where: Path) -> Mapping[str, Any]:
     if len(classes) != len(limits):
         raise ModelError(f"{file}: {len(limits)} thresholds for {len(classes)} classes; was it edited?")
     return described
+
+
+def thresholds_of(described: Mapping[str, Any], where: Path, which: Decide) -> NDArray[np.float32]:
+    """Thresholds [C] of a model: 0.5, or those that its run chose on validation."""
+    classes, file = len(described["classes"]), where / "model.json"
+    if which == "half":
+        return np.array(described["thresholds"], np.float32)
+    chosen = described.get("chosen_thresholds")
+    instead = "Use --thresholds half, or say --threshold yourself."
+    if chosen is None:
+        raise ModelError(f"{file} was written before runs chose thresholds on validation: train again. {instead}")
+    if isinstance(chosen, dict) and "absent" in chosen:
+        raise ModelError(f"{where} has no chosen thresholds: {chosen['absent']}. {instead}")
+    try:
+        wanted = chosen["one"] if which == "one" else chosen["per_class"]
+        limits = np.broadcast_to(np.array(wanted, np.float32), classes).copy()
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"{file}: its chosen thresholds cannot be read ({error}); was it edited? {instead}") from error
+    if np.isnan(limits).any():
+        raise ModelError(f"{file}: one of its chosen thresholds is no number; was it edited? {instead}")
+    return limits
 
 
 def _why_no_model(where: Path) -> str:

@@ -25,7 +25,7 @@ from .metrics.decisions import EmptyClass, decision_scores
 from .metrics.intervals import bootstrap
 from .metrics.ranking import Unscored, Variant, average_precision, mean_average_precision, scoreable
 from .metrics.summary import summarise
-from .model import BATCH, Model, Progress, read_description
+from .model import BATCH, Decide, Model, Progress, read_description, thresholds_of
 from .run import RunDirectory
 
 Scores = NDArray[np.float32]
@@ -95,10 +95,11 @@ def score(
     weights: str | None = None,
     batch_size: int = BATCH,
     progress: Progress | None = None,
+    decide: Decide = "half",
 ) -> Scored:
     """Scores of the images that are asked about, beside what is known of them."""
     described = read_description(run)
-    classes, thresholds = tuple(described["classes"]), np.array(described["thresholds"], np.float32)
+    classes, thresholds = tuple(described["classes"]), thresholds_of(described, run, decide)
     found = None if question.source or question.features else _kept(run, question.split, classes)
     where = f"{question.source or RunDirectory(run).config().source}, split {question.split}"
     notes: list[str] = []

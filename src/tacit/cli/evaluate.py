@@ -35,7 +35,8 @@ class Evaluate:
     data: Path | None = None  # folder of the source's files, unless SOURCE says it after a colon
     features: Path | None = None  # features of these images, for a model on features that were brought in
     weights: str | None = None  # the backbone's weights, where a model on features cannot find them again
-    threshold: float | None = None  # a class is present from this score on; unset: the model's own, class by class
+    threshold: float | None = None  # a class is present from this score on; unset: as --thresholds says
+    thresholds: Literal["half", "one", "per-class"] = "half"  # 0.5; one chosen on validation; each class's own
     oracle_threshold: Literal["OF1", "CF1"] | None = None  # the one threshold that is best on these labels: an oracle
     ap: Literal["grouped", "interpolated", "asl"] = "grouped"  # equal scores together; VOC 2010; as published with ASL
     empty: Literal["nan", "zero"] = "nan"  # AP of a class that cannot be scored: left out, or 0 as some published
@@ -70,6 +71,7 @@ def run(argv: Sequence[str]) -> int:
             weights=config.weights,
             batch_size=config.batch_size,
             progress=progress,
+            decide=config.thresholds,
         )
     for note in scored.notes:
         console.warn(note)
@@ -90,6 +92,8 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _check(config: Evaluate) -> None:
+    if config.thresholds != "half" and (config.threshold is not None or config.oracle_threshold is not None):
+        raise OptionError("--thresholds goes with neither --threshold nor --oracle-threshold: say which to use")
     if config.threshold is not None and config.oracle_threshold is not None:
         raise OptionError("--threshold and --oracle-threshold exclude each other: one is given, the other is searched")
     if config.threshold is not None and not 0 <= config.threshold <= 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import tyro
 
@@ -33,7 +33,8 @@ class Predict:
     images: tyro.conf.Positional[tuple[str, ...]] = ()  # files, folders, patterns or label tables
     out: Path | None = None  # write .csv, .json or .parquet instead of a table in the terminal
     top: int | None = None  # only the k highest classes of each image, by name; unset: a column for every class
-    threshold: float | None = None  # a class is tagged from this score on; unset: the model's own, class by class
+    threshold: float | None = None  # a class is tagged from this score on; unset: as --thresholds says
+    thresholds: Literal["half", "one", "per-class"] = "half"  # 0.5; one chosen on validation; each class's own
     features: Path | None = None  # features of these images, for a model on features that were brought in
     folder: Path | None = None  # what image names in a label table are relative to; unset: the table's folder
     weights: str | None = None  # the backbone's weights, where a model on features cannot find them again
@@ -49,7 +50,7 @@ def run(argv: Sequence[str]) -> int:
     wanted = collect(config.images, config.folder)
     from ..model import Model
 
-    model = Model.load(config.run, device=config.device, weights=config.weights)
+    model = Model.load(config.run, device=config.device, weights=config.weights, thresholds=config.thresholds)
     if config.top is not None and config.top > len(model.classes):
         raise OptionError(f"--top {config.top}: the model knows {len(model.classes)} classes")
     failures: list[str] = []
@@ -77,6 +78,8 @@ def _check(config: Predict) -> None:
         raise OptionError(f"--top {config.top}: must be at least 1")
     if config.threshold is not None and not 0 <= config.threshold <= 1:
         raise OptionError(f"--threshold {config.threshold:g}: scores are probabilities, give a number from 0 to 1")
+    if config.threshold is not None and config.thresholds != "half":
+        raise OptionError("--threshold and --thresholds exclude each other: one is given, the others were chosen")
     if config.out is not None and config.out.is_dir():
         raise OptionError(
             f"--out {config.out}: this is a folder; name the file to write, such as {config.out}/tags.csv"
