@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..files import read_text
-from .records import EpochRecord, Published, ReportError, RunInfo, RunRecord, Selected, SplitCounts
+from .records import EpochRecord, Published, ReportError, RunInfo, RunRecord, Selected, SplitCounts, Thresholds
 
 FORMAT = 1
 _MARKS = ("result.json", "config.toml", "metrics.jsonl")  # any of these makes a folder a run directory
@@ -75,6 +75,7 @@ def _record(directory: Path, result: _Fields) -> RunRecord:
         metrics={split: table.numbers() for split, table in result.tables("metrics")},
         per_class_ap={split: _per_class(table, len(classes)) for split, table in result.tables("per_class")},
         unscored={split: tuple(map(str, names)) for split, names in result.table("unscored", {}).raw.items()},
+        thresholds=_thresholds(result.table("thresholds", {})),
         estimates=result.table("estimates", {}).numbers(),
         also={
             rule: {split: t.numbers() for split, t in table.tables("metrics")} for rule, table in result.tables("also")
@@ -231,6 +232,19 @@ def _published(result: _Fields) -> Published | None:
         return None
     return Published(
         table.number("value"), table.text("metric", "mAP"), table.text("split", "test"), table.text("where", "")
+    )
+
+
+def _thresholds(table: _Fields) -> Thresholds | None:
+    """None for runs that chose none: older ones, and those without validation."""
+    if "one" not in table.raw:
+        return None
+    return Thresholds(
+        table.text("labels", ""),
+        table.text("unknown", ""),
+        table.number("one"),
+        tuple(float(value) for value in table.raw.get("per_class") or ()),
+        tuple(table.texts("fallback", ())),
     )
 
 

@@ -80,6 +80,17 @@ class Published:
     where: str
 
 
+@dataclass(frozen=True)
+class Thresholds:
+    """Where validation would cut the probabilities: once for all classes, and class by class."""
+
+    labels: str  # of validation: observed or clean
+    unknown: str  # what an unknown one of them counted as: masked or negative
+    one: float
+    per_class: tuple[float, ...]
+    fallback: tuple[str, ...]  # classes that validation says nothing of: they have the one
+
+
 @dataclass(frozen=True, eq=False)
 class Scores:
     """Probabilities and labels of one split; states are 1, 0 (unknown), -1."""
@@ -114,6 +125,7 @@ class RunRecord:
     metrics: Mapping[str, Mapping[str, float]]
     per_class_ap: Mapping[str, NDArray[np.float64]]
     unscored: Mapping[str, tuple[str, ...]]
+    thresholds: Thresholds | None
     estimates: Mapping[str, float]
     also: Mapping[str, Mapping[str, Mapping[str, float]]]  # selection rule -> split -> metrics
     oracles: tuple[str, ...]
