@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tacit.cli.table import recipe_config
-from tacit.methods.registry import find_method, method_options
+from tacit.methods.registry import method_options
 from tacit.observations import parse_observation
 from tacit.protocols import budgets, search_grid
 from tacit.run import RunConfig
@@ -17,6 +17,10 @@ from tacit.tables.spec import Cell, find_table, table_names
 ROOT = Path(__file__).resolve().parents[1]
 RECIPES = ROOT / "recipes"
 TABLE = find_table("role_table1", RECIPES)
+EM, SHARES = find_table("em_benchmark", RECIPES), find_table("em_shares", RECIPES)
+EM_CELLS = [
+    cell for name in ("em_benchmark", "em_shares", "em_coefficients") for cell in find_table(name, RECIPES).cells
+]
 CELLS = [cell for name in table_names(RECIPES) for cell in find_table(name, RECIPES).cells]
 
 
@@ -39,7 +43,7 @@ def test_recipe(cell: Cell) -> None:
         cell.protocol
     ]
     assert all(stage.drop_last for stage in stages)
-    options = method_options(find_method(config.method))
+    options = method_options(config.method)
     assert set(config.method_options) == {name for name, option in options.items() if option.required}
 
 
@@ -72,10 +76,63 @@ def test_linear_phase_before_finetuning(recipe: str, lr: float, batch_size: int)
     assert (linear.lr, linear.batch_size) == (lr, batch_size)
 
 
-def test_recipes_are_in_step_with_tables_results_and_generator() -> None:
+@pytest.mark.parametrize("cell", EM_CELLS, ids=lambda cell: cell.recipe)
+def test_recipe_of_the_em_paper(cell: Cell) -> None:
+    """What holds for all: no search and the authors' stopping where they published, options that their method has."""
+    config = config_of(cell)
+    assert (config.source, config.protocol, config.recipe) == (cell.source, cell.protocol, cell.recipe)
+    assert (config.published, config.published_where is None) == (cell.published, cell.published is None)
+    assert (config.backbone, config.image_size) == ("resnet50.tv_in1k", 448)
+    linear, full = cell.protocol == "linear", config.observe == "full"
+    rules = ("clean", "clean-stop", "observed") if linear else ("clean-stop", "clean", "observed")
+    assert (config.selection, *config.also_select) == (rules[:2] if full else rules)
+    stage = budgets(config.protocol, config.budget)[-1]
+    assert (stage.epochs, stage.drop_last) == (25 if linear else 10, False)
+    if not linear:
+        published = {"voc2012": (8, 1e-5), "coco2014": (16, 1e-5), "nuswide": (16, 1e-5), "cub": (8, 1e-4)}
+        assert (stage.batch_size, stage.lr) == published[cell.source]
+    options = method_options(config.method)
+    assert set(config.method_options) <= set(options)
+    numeric = dict.fromkeys(options, float)
+    points = {"em_benchmark": 8 if linear else 0, "em_shares": 2 if linear else 0}
+    grid = search_grid(config.search, numeric)
+    assert len(grid) == points[cell.table] if cell.table in points else len(grid) >= 2
+
+
+@pytest.mark.parametrize(
+    ("source", "alpha", "beta", "warm_up"),
+    [("voc2012", 0.2, 0.02, 5), ("coco2014", 0.1, 0.9, 5), ("nuswide", 0.1, 0.2, 4), ("cub", 0.01, 0.4, 3)],
+)
+def test_constants_of_em(source: str, alpha: float, beta: float, warm_up: int) -> None:
+    em, em_apl = EM.choose([source], ["finetune"], ["em", "em_apl"])
+    assert config_of(em).method_options == {"alpha": alpha}
+    constants = {"alpha": alpha, "beta": beta, "share": 0.9, "warm_up": warm_up}
+    assert config_of(em_apl).method_options == constants
+
+
+def test_what_the_general_setting_is_told_of_the_labels() -> None:
+    told = {cell.row.name: config_of(cell) for cell in SHARES.choose(protocols=["linear"])}
+    assert told["bce"].observe == "full"
+    assert (told["em_apl_20"].method, told["em_apl_20"].observe) == ("em_apl", "known-share:0.2")
+    assert told["bce_ignore_50"].method_options == {"unknown": "ignore"}
+    assert told["bce_negative_80"].method_options == {"unknown": "negative"}
+    assert {config.observe_seed for name, config in told.items() if name != "bce"} == {1200}
+
+
+def test_a_search_leaves_open_what_the_benchmark_fills_in() -> None:
+    for cell in find_table("em_coefficients", RECIPES).cells:
+        (filled,) = EM.choose(["voc2012"], [cell.protocol], [cell.row.name])
+        ((option, value),) = config_of(filled).method_options.items()
+        tried = {point[option] for point in search_grid(config_of(cell).search, {option: float})}
+        assert option not in config_of(cell).method_options
+        assert value in tried
+
+
+def test_recipes_are_in_step_with_tables_results_and_generator(monkeypatch: pytest.MonkeyPatch) -> None:
     """If this fails: `python tools/make_recipes.py`."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
     written = runpy.run_path(str(ROOT / "tools" / "make_recipes.py"))["recipes"]()
-    assert len(written) == 80
+    assert len(written) == 80 + 74 + 26 + 12
     stale = [path.name for path, text in written.items() if not path.is_file() or path.read_text() != text]
     assert stale == []
 
@@ -86,8 +143,8 @@ def test_every_cell_of_every_table_has_its_recipe() -> None:
 
 def test_every_recipe_of_the_four_data_sets_is_a_cell() -> None:
     known = {cell.recipe for cell in CELLS}
-    written = {f"{source}/{path.stem}" for source in TABLE.sources for path in (RECIPES / source).glob("*.toml")}
-    assert written == known
+    paths = [path for source in TABLE.sources for path in (RECIPES / source).rglob("*.toml")]
+    assert {path.relative_to(RECIPES).with_suffix("").as_posix() for path in paths} == known
 
 
 def test_a_recipe_holds_only_what_differs_from_the_defaults() -> None:

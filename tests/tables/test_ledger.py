@@ -7,7 +7,7 @@ import pytest
 
 from tacit.tables.ledger import Reason, command, ledger, read_reasons
 from tacit.tables.results import CellResult, read_exports
-from tacit.tables.spec import TableError, find_table, table_names
+from tacit.tables.spec import UNPRINTED, TableError, find_table, table_names
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLES = [find_table(name, ROOT / "recipes") for name in table_names(ROOT / "recipes")]
@@ -35,9 +35,36 @@ def test_the_committed_ledger_is_in_step() -> None:
 
 def test_every_published_cell_is_there() -> None:
     text = ledger(TABLES, [], [])
-    cells = [cell for table in TABLES for cell in table.cells]
+    cells = [cell for table in TABLES for cell in table.cells if table.in_print]
+    printed = sum(cell.printed != UNPRINTED for cell in cells)
     assert text.count("| not run yet |") == len(cells)
-    assert f"{len(cells)} published cells: 0 ran as published, 0 ran as another" in text
+    assert f"{printed} published cells: 0 ran as published, 0 ran as another" in text
+    assert f"{len(cells) - printed} more cells are ours" in text
+    assert "em/search" not in text  # a search is no table
+
+
+def test_a_published_spread_and_every_rule_that_was_followed() -> None:
+    percent = {"clean-stop": (82.0, 82.4), "clean": (83.0, 83.4), "observed": (81.0, 81.4)}
+    ours = replace(AN, table="em_benchmark", recipe="voc2012/em/an_finetune", protocol="finetune", percent=percent)
+    text = ledger(TABLES, [ours], [])
+    assert "| 85.89 ± 0.38 | 82.20 ± 0.28 | 83.20 ± 0.28 | 81.20 ± 0.28 |" in line_of(text, "voc2012/em/an_finetune")
+    assert "| row | labels | published | clean-stop | clean | observed | runs | state |" in text
+
+
+def test_a_row_that_only_we_have_is_not_said_to_be_published() -> None:
+    ours = replace(AN, table="em_benchmark", recipe="voc2012/em/an_linear")
+    text = ledger(TABLES, [replace(ours, departures=())], [])
+    assert "| – | 84.20 ± 0.28 |" in line_of(text, "voc2012/em/an_linear")
+    assert "ran as in the recipe (1)" in line_of(text, "voc2012/em/an_linear")
+    assert "0 ran as published, 0 ran as another experiment" in text
+    assert "1 of them ran." in text
+
+
+def test_a_reason_may_speak_of_some_tables_only() -> None:
+    reason = Reason(("voc2012",), ("linear",), "no weights", partial=True, tables=("role_table1",))
+    text = ledger(TABLES, [], [reason])
+    assert line_of(text, "voc2012/an_linear").endswith("| not run yet (1) |")
+    assert line_of(text, "voc2012/em/an_linear").endswith("| not run yet |")
 
 
 def test_another_backbone_is_never_called_as_published() -> None:

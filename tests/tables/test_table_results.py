@@ -63,6 +63,16 @@ def test_means_and_spread_by_selection_rule(tmp_path: Path) -> None:
     assert result.seconds == 3.0
 
 
+def test_early_stopping_and_what_an_unknown_label_is(tmp_path: Path) -> None:
+    stopped = replace(RECIPE, select="clean-stop", also_select=("clean", "observed"))
+    run = {"seed": 0, "observe_seed": 1200, "select": "clean-stop", "backbone": RECIPE.backbone, "unknown": "negative"}
+    also = {"clean": {"metrics": {"test": {"mAP": 0.85}}}, "observed": {"metrics": {"test": {"mAP": 0.7}}}}
+    result = collect(TABLE, AN, stopped, [finished(tmp_path, stopped, 0.8, 0, run=run, also=also)])
+    assert result is not None
+    assert result.percent == {"clean-stop": (80.0,), "clean": (85.0,), "observed": (70.0,)}
+    assert (result.select, result.unknown, result.departures) == ("clean-stop", "negative", ())
+
+
 def test_label_recovery_reads_the_same_runs(tmp_path: Path) -> None:
     second = find_table("role_table2", Path(__file__).resolve().parents[2] / "recipes")
     (cell,) = second.choose(["voc2012"], ["linear"], ["an"])
@@ -137,6 +147,7 @@ def test_differences_are_paired_by_seed(tmp_path: Path) -> None:
 
 def test_orders_and_gaps() -> None:
     assert pairs_in_order([3, 2, 1], [30, 10, 20]) == (2, 3)
+    assert pairs_in_order([3, None, 1], [30, 90, 20]) == (1, 1)  # no published number, no order
     assert pairs_in_order([1, 1, 2], [5, 6, 6]) == (1, 2)  # a published tie is no order; ours is then half right
     assert share_of_gap(86.5, 84.2, 86.7) == pytest.approx(0.92)
     assert share_of_gap(1, 2, 2) is None

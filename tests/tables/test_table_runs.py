@@ -45,6 +45,13 @@ def test_observation_seeds_may_be_listed(tmp_path: Path) -> None:
     assert [(run.config.seed, run.config.observe_seed) for run in runs] == [(3, 7), (4, 8)]
 
 
+def test_a_recipe_may_say_which_labels_were_hidden(tmp_path: Path) -> None:
+    configs = {AN: RunConfig("voc2012", observe="known-share:0.2", observe_seed=1200)}
+    for drawn, seeds in (("published", [1200, 1200]), ("paired", [1200, 1201])):
+        runs = plan(TABLE, configs, Seeds.read("0,1", drawn), tmp_path)
+        assert [run.config.observe_seed for run in runs] == seeds
+
+
 @pytest.mark.parametrize(
     ("seeds", "drawn", "message"),
     [("0,x", "published", "whole numbers"), ("0,0", "paired", "every seed once"), ("0,1", "5", "Write one per seed")],
