@@ -177,7 +177,7 @@ def test_verdicts_of_the_gallery(tmp_path: Path) -> None:
     scores, truth = np.zeros((85, 4), np.float32), -np.ones((85, 4), np.int8)
     truth[7], scores[7] = (1, 1, -1, 0), (0.7, 0.2, 0.9, 0.5)
     np.savez(run / "scores-test.npz", images=np.array([f"{i}.jpg" for i in range(85)]), scores=scores, truth=truth)
-    picture = gallery(compare(read_runs([run])))[1]
+    picture = gallery(compare(read_runs([run]))).pictures[1]
     assert picture.name == "7.jpg" and picture.truth == ("a", "b") and picture.small
     marks = [(mark.name, mark.verdict) for mark in picture.answers[0].marks]
     assert marks == [("c", "wrong"), ("a", "correct"), ("d", "unknown"), ("b", "missed")]

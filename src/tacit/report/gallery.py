@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -15,9 +15,10 @@ from PIL import Image
 from .compare import Comparison, Group
 from .records import Examples, ReportError, RunRecord, Scores
 
-IMAGES, METHODS, THRESHOLD = 12, 10, 0.5
-SMALL = 160  # pixels: a side below this is enlarged without smoothing
-LARGE = 200  # pixels: above this, JPEG instead of PNG keeps the page small
+IMAGES, METHODS, THRESHOLD = 12, 16, 0.5
+SMALL = 80  # pixels: a side below this is enlarged without smoothing
+LARGE = 100  # pixels: above this, JPEG instead of PNG keeps the page small
+WIDEST = 400  # pixels of a picture on the page
 Verdict = Literal["correct", "missed", "wrong", "unknown"]
 
 
@@ -32,7 +33,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Answer:
-    """What one group says of an image: its first run, decisions at `THRESHOLD`."""
+    """What one group's first run says of an image, decided at the run's own threshold."""
 
     group: int
     marks: tuple[Mark, ...]
@@ -49,19 +50,47 @@ class Picture:
     answers: tuple[Answer, ...]
 
 
-def gallery(comparison: Comparison) -> list[Picture]:
-    """The first pictures that a run kept, with the answers of the groups that scored the same test rows."""
+@dataclass(frozen=True)
+class Gallery:
+    """The pictures shown, of how many kept ones, and where each group's run cuts its probabilities."""
+
+    pictures: tuple[Picture, ...] = ()
+    kept: int = 0
+    thresholds: Mapping[int, float] = field(default_factory=dict)
+
+    @property
+    def by_disagreement(self) -> bool:
+        """Whether there were more pictures than are shown, and methods that could differ on them."""
+        return self.kept > len(self.pictures) and len(self.thresholds) > 1
+
+    @property
+    def at_half(self) -> bool:
+        """Whether every decision shown is at 0.5."""
+        return set(self.thresholds.values()) <= {THRESHOLD}
+
+
+def gallery(comparison: Comparison) -> Gallery:
+    """Pictures that a run kept, with the answers of the groups that scored the same test rows."""
     shown = next(((run, found) for g in comparison.groups for run in g.runs if (found := run.examples())), None)
-    if shown is None:
-        return []
+    base = None if shown is None else shown[0].scores("test")
+    if shown is None or base is None:
+        return Gallery()
     run, examples = shown
-    base = run.scores("test")
-    if base is None:
-        return []
-    if len(examples.index) and (examples.index.min() < 0 or examples.index.max() >= len(base.images)):
+    index = examples.index
+    if len(index) and (index.min() < 0 or index.max() >= len(base.images)):
         raise ReportError(f"{run.path / 'examples-test.npz'}: an index lies outside the {len(base.images)} test images")
-    scored = list(_same_rows(comparison.groups, run, base))[:METHODS]
-    return [_picture(run.classes, base, scored, examples, at) for at in range(min(IMAGES, len(examples.index)))]
+    scored = _same_rows(comparison.groups, run, base)[:METHODS]
+    limits = {position: _threshold(comparison.groups[position]) for position, _ in scored}
+    pictures = [
+        _picture(run.classes, base, scored, limits, examples, at) for at in _most_disputed(scored, limits, index)
+    ]
+    return Gallery(tuple(pictures), len(index), limits)
+
+
+def _threshold(group: Group) -> float:
+    """The one threshold that the run chose on validation; 0.5 where it chose none."""
+    chosen = group.first.thresholds
+    return THRESHOLD if chosen is None else chosen.one
 
 
 def _same_rows(groups: Sequence[Group], run: RunRecord, base: Scores) -> list[tuple[int, Scores]]:
@@ -74,19 +103,37 @@ def _same_rows(groups: Sequence[Group], run: RunRecord, base: Scores) -> list[tu
     return found
 
 
+def _most_disputed(
+    scored: Sequence[tuple[int, Scores]], limits: Mapping[int, float], index: NDArray[np.int64]
+) -> list[int]:
+    """Which of the kept images to show: those on which the methods' decisions differ in most classes, the earlier of
+    equals first. A choice by predictions alone: the truth has no part in it."""
+    decided = np.array([scores.scores[index] >= limits[position] for position, scores in scored])
+    disputed = (decided.any(axis=0) & ~decided.all(axis=0)).sum(axis=1) if len(decided) else np.zeros(len(index))
+    order: list[int] = np.argsort(-disputed, kind="stable")[:IMAGES].tolist()
+    return order
+
+
 def _picture(
-    classes: Sequence[str], base: Scores, scored: Sequence[tuple[int, Scores]], examples: Examples, at: int
+    classes: Sequence[str],
+    base: Scores,
+    scored: Sequence[tuple[int, Scores]],
+    limits: Mapping[int, float],
+    examples: Examples,
+    at: int,
 ) -> Picture:
     row, pixels = int(examples.index[at]), examples.pixels[at]
     truth = base.truth[row]
-    answers = tuple(Answer(group, _marks(classes, truth, scores.scores[row])) for group, scores in scored)
+    answers = tuple(Answer(g, _marks(classes, truth, scores.scores[row], limits[g])) for g, scores in scored)
     names = tuple(classes[c] for c in np.flatnonzero(truth == 1).tolist())
     return Picture(str(base.images[row]), data_uri(pixels), max(pixels.shape[1:]) < SMALL, names, answers)
 
 
-def _marks(classes: Sequence[str], truth: NDArray[np.int8], scores: NDArray[np.float32]) -> tuple[Mark, ...]:
+def _marks(
+    classes: Sequence[str], truth: NDArray[np.int8], scores: NDArray[np.float32], threshold: float
+) -> tuple[Mark, ...]:
     """Predicted classes by falling probability, then the missed ones."""
-    predicted = scores >= THRESHOLD
+    predicted = scores >= threshold
     marks = []
     for c in np.argsort(-scores, kind="stable").tolist():
         if predicted[c] or truth[c] == 1:
@@ -102,7 +149,7 @@ def data_uri(pixels: NDArray[np.uint8]) -> str:
     image = Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0)))
     large = max(image.size) > LARGE
     if large:
-        image.thumbnail((2 * LARGE, 2 * LARGE))
+        image.thumbnail((WIDEST, WIDEST))
     out = io.BytesIO()
     image.save(out, "JPEG", quality=82) if large else image.save(out, "PNG", optimize=True)
     kind = "jpeg" if large else "png"
