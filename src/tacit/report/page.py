@@ -13,6 +13,7 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
 from ..files import atomic_write
+from .calibration import calibration_table, reliability_figure
 from .class_figures import class_figure, histogram_figure, thirds_figure
 from .compare import BASELINE, Comparison, Group, display_name
 from .figures import Figure, curve_figures, estimates_figure, loss_figure, seeds_figure
@@ -62,6 +63,7 @@ def page(comparison: Comparison, *, density_class: str | None = None) -> str:
             "thirds": frequency_thirds(comparison),
             "classes": per_class(comparison),
             "runs": all_runs(comparison),
+            "calibration": calibration_table(comparison),
         },
         figures={figure.name: figure for figure in (*_figures(comparison, styled), *separation.figures)},
         separation=separation,
@@ -161,7 +163,7 @@ def _seed_list(seeds: Sequence[str]) -> str:
 
 def _figures(comparison: Comparison, styled: Sequence[Look]) -> list[Figure]:
     found = [seeds_figure(comparison, styled), *curve_figures(comparison, styled)]
-    builders = (loss_figure, estimates_figure, class_figure, thirds_figure, histogram_figure)
+    builders = (loss_figure, estimates_figure, class_figure, thirds_figure, histogram_figure, reliability_figure)
     found += [figure for build in builders if (figure := build(comparison, styled)) is not None]
     return found
 

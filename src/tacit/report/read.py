@@ -76,6 +76,8 @@ def _record(directory: Path, result: _Fields) -> RunRecord:
         per_class_ap={split: _per_class(table, len(classes)) for split, table in result.tables("per_class")},
         unscored={split: tuple(map(str, names)) for split, names in result.table("unscored", {}).raw.items()},
         thresholds=_thresholds(result.table("thresholds", {})),
+        decisions={which: table.numbers() for which, table in result.table("decisions", {}).tables("test")},
+        calibration=_calibration(result.table("calibration", {}).table("test", {})),
         estimates=result.table("estimates", {}).numbers(),
         also={
             rule: {split: t.numbers() for split, t in table.tables("metrics")} for rule, table in result.tables("also")
@@ -246,6 +248,11 @@ def _thresholds(table: _Fields) -> Thresholds | None:
         tuple(float(value) for value in table.raw.get("per_class") or ()),
         tuple(table.texts("fallback", ())),
     )
+
+
+def _calibration(table: _Fields) -> dict[str, float]:
+    """Its numbers; empty for runs that say why there are none. The errors class by class are for other readers."""
+    return {key: table.number(key) for key in table.raw if key not in ("absent", "bins", "per_class_ECE")}
 
 
 def _per_class(table: _Fields, classes: int) -> NDArray[np.float64]:

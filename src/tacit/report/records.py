@@ -126,6 +126,8 @@ class RunRecord:
     per_class_ap: Mapping[str, NDArray[np.float64]]
     unscored: Mapping[str, tuple[str, ...]]
     thresholds: Thresholds | None
+    decisions: Mapping[str, Mapping[str, float]]  # on test, under which thresholds: half, one, per_class
+    calibration: Mapping[str, float]  # of the test probabilities
     estimates: Mapping[str, float]
     also: Mapping[str, Mapping[str, Mapping[str, float]]]  # selection rule -> split -> metrics
     oracles: tuple[str, ...]

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..files import atomic_write
+from .calibration import calibration_table
 from .class_figures import third_mean
 from .compare import Comparison, Group
+from .separation import Apart, measure
 from .tables import Table, headline, tables_of
 
 if TYPE_CHECKING:
@@ -36,7 +38,8 @@ _CSV = (
 def write_markdown(comparison: Comparison, out: str | Path) -> None:
     """All tables as Markdown, for a results page."""
     sections = [_protocol_markdown(comparison)]
-    sections += [f"## {_plain(t.title)}\n\n{_markdown(t)}\n\n{_plain(t.caption)}" for t in tables_of(comparison)]
+    tables = [*tables_of(comparison), calibration_table(comparison)]
+    sections += [f"## {_plain(t.title)}\n\n{_markdown(t)}\n\n{_plain(t.caption)}" for t in tables if t is not None]
     with atomic_write(out) as temporary:
         temporary.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
 
@@ -77,10 +80,12 @@ def write_csv(comparison: Comparison, out: str | Path) -> None:
     with atomic_write(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(_CSV)
-        for group in comparison.groups:
+        for apart in measure(comparison):
+            group = apart.group
             run = group.first.run
             head = [group.label, run.source, run.method, run.observe, run.protocol, run.backbone]
-            writer.writerows([*map(_safe, head), *line] for line in _csv_lines(comparison, group))
+            lines = (*_csv_lines(comparison, group), *_distance_lines(apart))
+            writer.writerows([*map(_safe, head), *line] for line in lines)
 
 
 def _csv_lines(comparison: Comparison, group: Group) -> Iterator[list[str]]:
@@ -101,6 +106,16 @@ def _csv_lines(comparison: Comparison, group: Group) -> Iterator[list[str]]:
         for name, value in zip(group.first.classes, group.per_class_ap(split), strict=True):
             yield [split, "AP", _safe(name), _number(float(value)), "", str(len(group.runs))]
     yield ["test", "gap closed", "", _number(comparison.gap_closed(group)), "", str(len(group.runs))]
+
+
+def _distance_lines(apart: Apart) -> Iterator[list[str]]:
+    """Wasserstein distances of positives and negatives, for each kind of cell: the mean, and class by class."""
+    for kind, table in apart.runs.items():
+        if len(table):
+            spread, n = apart.spread(kind), str(len(table))
+            yield [kind, "W1", "", _number(spread.mean), _number(spread.sd), n]
+            for name, value in zip(apart.group.first.classes, apart.per_class(kind).tolist(), strict=True):
+                yield [kind, "W1", _safe(name), _number(value), "", n]
 
 
 def _number(value: float) -> str:
