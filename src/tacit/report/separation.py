@@ -167,7 +167,7 @@ def scatter_figure(comparison: Comparison, looks: Sequence[Look], apart: Sequenc
     panels = []
     for pair in found:
         label = comparison.groups[pair.group].label
-        with drawing(SQUARE, SQUARE + 40) as figure:
+        with drawing(SQUARE, SQUARE + 16) as figure:
             draw_scatter(figure.subplots(), pair, comparison, apart, looks[pair.group], highest)
             panels.append(inline_svg(figure, f"apart{pair.group}", f"Distance per class: {label} and the baseline"))
     caption = (
@@ -196,13 +196,14 @@ def draw_scatter(
     axes.plot([0, highest], [0, highest], color=MUTED, lw=0.9, ls=(0, (4, 3)))
     axes.plot(x, y, look.marker, ms=4.5, color=look.color, mew=0, alpha=0.85, ls="")
     for c in _furthest(x - y):
-        below, right = x[c] > y[c], x[c] > 0.6 * highest
+        below = x[c] > y[c]
+        left = x[c] > (0.72 if below else 0.3) * highest
         axes.annotate(
             group.first.classes[c],
             (x[c], y[c]),
-            xytext=(-6 if right else 6, -4 if below else 2),
+            xytext=(-6 if left else 6, -4 if below else 2),
             textcoords="offset points",
-            ha="right" if right else "left",
+            ha="right" if left else "left",
             va="top" if below else "bottom",
             fontsize=8.5,
         )
@@ -215,12 +216,9 @@ def draw_scatter(
 
 
 def told(shares: Shares) -> str:
-    """'95 % of classes (19 of 20)', and the ties where there are any."""
-    return f"{100 * shares.larger_share:.4g} % of classes ({_counts(shares)})"
-
-
-def _counts(shares: Shares) -> str:
-    return f"{shares.larger} of {shares.classes}" + (f", {shares.equal} equal" if shares.equal else "")
+    """'further apart: 19 of 20 classes (95 %)', and the ties where there are any."""
+    ties = f", {shares.equal} equal" if shares.equal else ""
+    return f"further apart: {shares.larger} of {shares.classes} classes ({100 * shares.larger_share:.4g} %){ties}"
 
 
 def _furthest(gap: NDArray[np.float64]) -> list[int]:
@@ -229,9 +227,8 @@ def _furthest(gap: NDArray[np.float64]) -> list[int]:
     return [int(at) for at, there in ((known.argmax(), known.max() > 0), (known.argmin(), known.min() < 0)) if there]
 
 
-def separation_table(comparison: Comparison, apart: Sequence[Apart] | None = None) -> Table | None:
+def separation_table(comparison: Comparison, apart: Sequence[Apart]) -> Table | None:
     """Mean distance per group and kind of cell, and the share of classes in which it beats its baseline."""
-    apart = measure(comparison) if apart is None else apart
     if not any(len(table) for one in apart for table in one.runs.values()):
         return None
     ahead = {pair.group: pair for pair in pairs(comparison, apart)}
@@ -264,7 +261,8 @@ def _share_cell(comparison: Comparison, pair: Pair | None, is_baseline: bool) ->
     if pair is None:
         return Cell("baseline", float("nan")) if is_baseline else BLANK
     shares, against = pair.shares, comparison.groups[pair.against].label
-    below = f"{_counts(shares)}, than {against}"
+    ties = f", {shares.equal} equal" if shares.equal else ""
+    below = f"{shares.larger} of {shares.classes}{ties}, than {against}"
     return Cell(f"{100 * shares.larger_share:.4g} %", shares.larger_share, below=below)
 
 
