@@ -13,7 +13,7 @@ from ..files import atomic_write
 from .calibration import calibration_table
 from .class_figures import third_mean
 from .compare import Comparison, Group
-from .separation import Apart, measure
+from .separation import Apart, measure, separation_table
 from .tables import Table, headline, tables_of
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _CSV = (
 def write_markdown(comparison: Comparison, out: str | Path) -> None:
     """All tables as Markdown, for a results page."""
     sections = [_protocol_markdown(comparison)]
-    tables = [*tables_of(comparison), calibration_table(comparison)]
+    tables = [*tables_of(comparison), separation_table(comparison, measure(comparison)), calibration_table(comparison)]
     sections += [f"## {_plain(t.title)}\n\n{_markdown(t)}\n\n{_plain(t.caption)}" for t in tables if t is not None]
     with atomic_write(out) as temporary:
         temporary.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
