@@ -18,7 +18,9 @@ from .class_figures import class_figure, histogram_figure, thirds_figure
 from .compare import BASELINE, Comparison, Group, display_name
 from .figures import Figure, curve_figures, estimates_figure, loss_figure, seeds_figure
 from .gallery import IMAGES, METHODS, THRESHOLD, gallery
+from .landscapes import landscape_figures
 from .protocol import short_hash
+from .regimes import regimes_figure
 from .separation import separation_section
 from .style import Look, looks, theme_css
 from .tables import all_metrics, all_runs, best_of, frequency_thirds, headline, other_selections, per_class
@@ -165,7 +167,8 @@ def _figures(comparison: Comparison, styled: Sequence[Look]) -> list[Figure]:
     found = [seeds_figure(comparison, styled), *curve_figures(comparison, styled)]
     builders = (loss_figure, estimates_figure, class_figure, thirds_figure, histogram_figure, reliability_figure)
     found += [figure for build in builders if (figure := build(comparison, styled)) is not None]
-    return found
+    regimes = regimes_figure(comparison, styled)
+    return [*found, *([regimes] if regimes else []), *landscape_figures(comparison, styled)]
 
 
 def _command(group: Group, seed: int, at: int, stem: str) -> str:

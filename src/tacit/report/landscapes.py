@@ -1,0 +1,206 @@
+"""Loss surfaces around the solutions of runs, as `tacit landscape` left them: side by side, on one scale."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from .compare import Comparison, Group
+from .figures import WIDE, Figure
+from .records import ReportError
+from .style import INK, MUTED, Look, drawing, inline_svg
+
+RADIUS = 0.5  # of the plane around the solution that the number for flatness is taken over
+LEVELS = 13
+PANEL, RELIEF = (360.0, 300.0), (340.0, 260.0)
+COLOURS = "cividis_r"  # even steps of lightness, and readable with the common colour-vision deficiencies
+BELOW = "#ffffff"  # of what lies lower than the solution
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Surface:
+    """The loss [G, G] around a solution, at steps [G] along two directions; the solution is in the middle."""
+
+    steps: Values
+    loss: Values
+    story: Mapping[str, Any]  # what it was computed with
+
+    @property
+    def solution(self) -> float:
+        return float(self.loss[len(self.steps) // 2, len(self.steps) // 2])
+
+    @property
+    def rise(self) -> Values:
+        """How much higher than at the solution; NaN where the loss was no number."""
+        rise = self.loss - self.solution
+        return np.where(np.isfinite(rise), rise, np.nan)
+
+    @property
+    def key(self) -> str:
+        """Which loss: that of the run itself, or one by name. Only surfaces of one key lie in one figure."""
+        return "" if self.story["own"] else str(self.story["loss"])
+
+    def mean_rise(self, radius: float = RADIUS) -> float:
+        """Mean of the rise over the points within `radius` of the solution: small where the surface is flat."""
+        far = np.hypot(self.steps[:, None], self.steps[None, :])
+        inside = self.rise[far <= radius * (1 + 1e-9)]
+        return float(inside.mean()) if np.isfinite(inside).all() else float("nan")
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """A group's surfaces under one loss; the first seed's is drawn, numbers are means over all."""
+
+    group: Group
+    look: Look
+    surfaces: tuple[Surface, ...]
+
+    @property
+    def first(self) -> Surface:
+        return self.surfaces[0]
+
+    @property
+    def flatness(self) -> str:
+        values = [surface.mean_rise() for surface in self.surfaces]
+        spread = f" ± {np.std(values, ddof=1):.2g}" if len(values) > 1 else ""
+        return f"{np.mean(values):.3g}{spread}"
+
+
+def read_surfaces(run: Path) -> dict[str, Surface]:
+    """The finished surfaces of a run by their keys; one that was interrupted is left out."""
+    found = (read_surface(path) for path in sorted(run.glob("landscape*.npz")))
+    return {surface.key: surface for surface in found if surface is not None}
+
+
+def read_surface(path: Path) -> Surface | None:
+    """None where rows are missing."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            steps, loss, done, story = file["steps"], file["loss"], file["done"], json.loads(str(file["story"]))
+        if steps.ndim != 1 or loss.shape != (len(steps), len(steps)) or not len(steps) % 2 or "own" not in story:
+            raise ValueError(f"a surface of shape {loss.shape} at {steps.shape} steps")
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise ReportError(f"{path} cannot be read ({error}); compute it again: tacit landscape … --again") from None
+    return Surface(steps, loss, story) if done.all() else None
+
+
+def landscape_figures(comparison: Comparison, looks: Sequence[Look]) -> list[Figure]:
+    """Maps, profiles and reliefs for each loss that surfaces were computed under; the runs' own first."""
+    told = [[read_surfaces(run.path) for run in group.runs] for group in comparison.groups]
+    keys = sorted({key for runs in told for surfaces in runs for key in surfaces})
+    figures = []
+    for number, key in enumerate(keys):
+        drawn = {
+            position: Drawn(group, look, kept)
+            for position, (group, look, runs) in enumerate(zip(comparison.groups, looks, told, strict=True))
+            if (kept := tuple(surfaces[key] for surfaces in runs if key in surfaces))
+        }
+        figures.append(_figure(drawn, key, f"landscape{number}"))
+    return figures
+
+
+def _figure(drawn: Mapping[int, Drawn], key: str, name: str) -> Figure:
+    shown = list(drawn.values())
+    levels = common_levels([one.first for one in shown])
+    maps = [_map(one, levels, f"{name}-map{at}") for at, one in enumerate(shown)]
+    reliefs = [_relief(one, levels, f"{name}-relief{at}") for at, one in enumerate(shown)]
+    title = "Loss landscape, each run under its own loss" if not key else f"Loss landscape, all under the loss {key}"
+    panels = (*maps, *reliefs, _profile(shown, f"{name}-profile"))
+    return Figure(name, title, panels, _caption(shown, key), tuple(drawn))
+
+
+def common_levels(surfaces: Iterable[Surface]) -> Values:
+    """One scale for all: from the solution to the highest point, closer together at the bottom."""
+    tops = [np.nanmax(surface.rise) for surface in surfaces]
+    return np.asarray(max([*tops, 1e-9]) * (np.arange(LEVELS) / (LEVELS - 1)) ** 2)
+
+
+def _caption(shown: Sequence[Drawn], key: str) -> str:
+    story = shown[0].first.story
+    other = (
+        ""
+        if key
+        else (
+            " Losses of different methods are different quantities: compare shapes, and heights only between runs "
+            "under one loss (tacit landscape RUN … --loss NAME)."
+        )
+    )
+    numbers = "; ".join(f"{one.group.label} {one.flatness}" for one in shown)
+    return (
+        f"The loss on {story['images']:,} training images when the weights move from the solution (cross) along two "
+        "random directions, every filter by that share of its own norm; how much it rises above the solution, on one "
+        "scale for all, white where it is lower. Batch statistics stay as trained and dropout is off. The directions "
+        f"have the same seed everywhere. Mean rise within radius {RADIUS:g} (circle): {numbers}.{other}"
+    )
+
+
+def _map(one: Drawn, levels: Values, prefix: str) -> Markup:
+    surface = one.first
+    with drawing(*PANEL) as figure:
+        axes = figure.subplots()
+        filled = axes.contourf(surface.steps, surface.steps, surface.rise.T, levels, **_colours())
+        axes.contour(surface.steps, surface.steps, surface.rise.T, levels, colors=MUTED, linewidths=0.4)
+        axes.plot(0, 0, "+", ms=9, mew=1.4, color=INK)
+        turn = np.linspace(0, 2 * np.pi, 60)
+        axes.plot(RADIUS * np.cos(turn), RADIUS * np.sin(turn), color=INK, lw=0.8, ls=(0, (2, 2)))
+        axes.set_aspect("equal")
+        axes.grid(False)
+        axes.set_title(f"{one.group.label}: {surface.solution:.3g} at the solution", fontsize=9.5)
+        axes.set_xlabel("first direction")
+        axes.set_ylabel("second direction")
+        bar = figure.colorbar(filled, ax=axes, shrink=0.9, ticks=levels[::3], format="%.2g")
+        bar.set_label("rise of the loss")
+        bar.outline.set_visible(False)
+        return inline_svg(figure, prefix, f"Loss around the solution of {one.group.label}")
+
+
+def _relief(one: Drawn, levels: Values, prefix: str) -> Markup:
+    surface = one.first
+    across, along = np.meshgrid(surface.steps, surface.steps)
+    with drawing(*RELIEF) as figure:
+        axes: Any = figure.add_subplot(projection="3d")
+        colours = _colours()
+        axes.plot_surface(
+            across, along, surface.rise.T, rcount=20, ccount=20, cmap=colours["cmap"], norm=colours_norm(levels), lw=0
+        )
+        axes.set_zlim(min(0.0, float(np.nanmin(surface.rise))), levels[-1])
+        axes.set_title(one.group.label, fontsize=9.5)
+        axes.tick_params(labelsize=7, pad=0)
+        axes.view_init(28, -55)
+        return inline_svg(figure, prefix, f"Relief of the loss around the solution of {one.group.label}")
+
+
+def colours_norm(levels: Values) -> Any:
+    return mpl.colors.BoundaryNorm(levels, 256, extend="min")
+
+
+def _colours() -> dict[str, Any]:
+    return {"cmap": mpl.colormaps[COLOURS].with_extremes(under=BELOW), "extend": "min"}
+
+
+def _profile(shown: Sequence[Drawn], prefix: str) -> Markup:
+    """The rise along each direction through the solution."""
+    with drawing(*WIDE) as figure:
+        axes = figure.subplots()
+        for one in shown:
+            steps, rise = one.first.steps, one.first.rise
+            middle = len(steps) // 2
+            axes.plot(
+                steps, rise[:, middle], color=one.look.color, ls=one.look.dash, lw=1.8, marker=one.look.marker, ms=4
+            )
+            axes.plot(steps, rise[middle], color=one.look.color, ls=one.look.dash, lw=0.9)
+        axes.set_title("along the first direction (thick, with marks) and the second (thin)")
+        axes.set_xlabel("step from the solution")
+        axes.set_ylabel("rise of the loss")
+        axes.margins(x=0.02)
+        return inline_svg(figure, prefix, "Rise of the loss along both directions, by method")
