@@ -216,9 +216,9 @@ def draw_scatter(
 
 
 def told(shares: Shares) -> str:
-    """'further apart: 19 of 20 classes (95 %)', and the ties where there are any."""
+    """'further apart: 19 of 20 (95 %)' classes, and the ties where there are any."""
     ties = f", {shares.equal} equal" if shares.equal else ""
-    return f"further apart: {shares.larger} of {shares.classes} classes ({100 * shares.larger_share:.4g} %){ties}"
+    return f"further apart: {shares.larger} of {shares.classes} ({100 * shares.larger_share:.4g} %){ties}"
 
 
 def _furthest(gap: NDArray[np.float64]) -> list[int]:
