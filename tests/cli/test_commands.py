@@ -227,6 +227,22 @@ class TestCompare:
         assert main(["compare", str(runs), "--report", str(tmp_path)]) == 2
         assert "this is a folder; name the file to write" in flat(capsys.readouterr().err)
 
+    def test_the_class_whose_densities_are_drawn(self, runs, tmp_path, capsys):
+        page = tmp_path / "out.html"
+        assert main(["compare", str(runs), "--report", str(page), "--density-class", "sheep"]) == 0
+        assert "Where the scores of “sheep” lie" in page.read_text()
+
+    def test_a_class_that_is_not_there(self, runs, tmp_path, capsys):
+        page = tmp_path / "out.html"
+        assert main(["compare", str(runs), "--report", str(page), "--density-class", "sheeps"]) == 2
+        shown = capsys.readouterr()
+        assert "Did you mean sheep" in flat(shown.err)
+        assert not shown.out and not page.exists()
+
+    def test_densities_without_a_page(self, runs, capsys):
+        assert main(["compare", str(runs), "--density-class", "sheep"]) == 2
+        assert "add --report FILE" in flat(capsys.readouterr().err)
+
 
 class TestFeatures:
     @pytest.fixture(autouse=True)
