@@ -17,6 +17,7 @@ import tacit.assemble
 from tacit.conduct import conduct
 from tacit.label_table import LabelTable, write_label_table
 from tacit.labels import Labels
+from tacit.methods.registry import method_options
 from tacit.nets.backbone import Backbone, Preprocessing
 from tacit.run import RunConfig
 from tacit.train import EpochEnd, Interrupted, State
@@ -167,3 +168,9 @@ def run_interrupted(config: RunConfig, out: Path, steps: int, monkeypatch: pytes
             assert "--resume" in str(stop)
             return True
     return False
+
+
+def observation_for(method: str) -> str:
+    """Labels that a method can learn from: one that ignores unknown labels needs known negatives."""
+    unknown = method_options(method).get("unknown")
+    return "known-share:0.5" if unknown is not None and unknown.default == "ignore" else "single-positive"

@@ -25,7 +25,7 @@ from tacit.errors import UserError
 from tacit.files import alone_in
 from tacit.label_table import read_label_table, write_label_table
 from tacit.labels import Labels
-from tacit.methods.an import AssumeNegative
+from tacit.methods.bce import BCE
 from tacit.run import RunError
 from tacit.train import Diverged
 
@@ -225,7 +225,7 @@ def test_nowhere_to_write(tacit_train: Any, tmp_path: Path) -> None:
 
 
 def test_a_method_that_needs_images_given_features(tacit_train: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(AssumeNegative, "needs_images", True)
+    monkeypatch.setattr(BCE, "needs_images", True)
     code, told = tacit_train()
     assert code == 2 and "an works on images, and protocol linear trains on cached features" in told
     assert "--protocol finetune" in told
@@ -277,22 +277,22 @@ def test_validation_that_cannot_tell_epochs_apart(table: Path, tmp_path: Path) -
 
 class TestDiverged:
     def poison(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        usual = AssumeNegative.loss
+        usual = BCE.loss
 
-        def loss(method: AssumeNegative, batch: Any, clock: Any) -> dict[str, torch.Tensor]:
+        def loss(method: BCE, batch: Any, clock: Any) -> dict[str, torch.Tensor]:
             terms = usual(method, batch, clock)
             return {
                 name: term * (float("nan") if (clock.epoch, clock.step) == (1, 3) else 1)
                 for name, term in terms.items()
             }
 
-        monkeypatch.setattr(AssumeNegative, "loss", loss)
+        monkeypatch.setattr(BCE, "loss", loss)
 
     def test_names_term_step_and_that_nothing_was_saved(
         self, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         self.poison(monkeypatch)
-        with pytest.raises(Diverged, match=r"'an' became NaN .* epoch 1, step 3.* There was no checkpoint yet"):
+        with pytest.raises(Diverged, match=r"'bce' became NaN .* epoch 1, step 3.* There was no checkpoint yet"):
             run(linear(table), tmp_path / "run")
 
     def test_names_the_checkpoint(self, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -371,7 +371,7 @@ def test_a_gpu_out_of_memory(table: Path, tmp_path: Path, monkeypatch: pytest.Mo
     def loss(*_: Any) -> Any:
         raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 9.00 GiB")
 
-    monkeypatch.setattr(AssumeNegative, "loss", loss)
+    monkeypatch.setattr(BCE, "loss", loss)
     batch_size = 5 if search else 7
     with pytest.raises(
         UserError, match=f"out of memory with --batch-size {batch_size}, --image-size 8.*--precision bf16"

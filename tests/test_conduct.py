@@ -47,7 +47,8 @@ class TestFiles:
     def test_the_run_directory(self, finished: Path) -> None:
         names = {path.name for path in finished.iterdir()}
         expected = {"config.toml", "labels-observed.parquet", "metrics.jsonl", "search.jsonl", "result.json"}
-        expected |= {"model.safetensors", "model.json", "scores-train.npz", "scores-test.npz", "examples-test.npz"}
+        expected |= {"model.safetensors", "model.json", "examples-test.npz"}
+        expected |= {f"scores-{split}.npz" for split in ("train", "val", "test")}
         assert names == expected
 
     def test_observed_labels(self, finished: Path, table: Path) -> None:
@@ -60,7 +61,7 @@ class TestFiles:
 
     def test_scores_give_the_figures(self, finished: Path) -> None:
         result = content(finished)
-        for split in ("train", "test"):
+        for split in ("train", "val", "test"):
             held = np.load(finished / f"scores-{split}.npz")
             found = figures(held["scores"], Labels.from_dense(held["truth"], CLASSES))
             assert found["metrics"] == result["metrics"][split]
@@ -161,6 +162,8 @@ class Suspicious(Method):
 
     truth: np.ndarray
     observed: np.ndarray
+
+    unknown = "left alone"
 
     def __init__(self, net: torch.nn.Module, observed: Labels) -> None:
         super().__init__(net, observed)

@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 from tacit.data.batches import Batches
 from tacit.methods.base import Batch, Clock, Method, View
-from tacit.methods.registry import build_method, find_method, method_names, method_options
+from tacit.methods.registry import build_method, describe_method, find_method, method_names, method_options
 from tacit.optim import Optimizer
 from tacit.runtime import Runtime
 from tacit.train import Interrupted, fit, seed_step
@@ -23,23 +23,28 @@ ROOT = Path(__file__).parents[1]
 every_method = pytest.mark.parametrize("name", method_names())
 
 
+def page_of(name: str) -> str:
+    return (ROOT / "docs" / "methods" / f"{describe_method(name).page}.md").read_text()
+
+
 @every_method
 def test_shape_of_the_class(name: str) -> None:
-    method = find_method(name)
-    assert (method.__doc__ or "").strip(), "the first line of the docstring is what `tacit methods` prints"
-    assert method.needs, "say in words what observed labels the method fits"
-    assert set(method.example_options) == {o.name for o in method_options(method).values() if o.required}
-    for option in method_options(method).values():
+    method, told = find_method(name), describe_method(name)
+    assert told.about.strip(), "the first line of the docstring is what `tacit methods` prints"
+    assert told.needs, "say in words what observed labels the method fits"
+    assert set(method.example_options) == {o.name for o in method_options(name).values() if o.required}
+    for option in method_options(name).values():
         assert option.type is not None and option.help, f"{option.name}: annotate it as Annotated[type, 'help']"
 
 
 @every_method
 def test_page_and_test_file(name: str) -> None:
-    page = (ROOT / "docs" / "methods" / f"{name}.md").read_text()
+    page = page_of(name)
     assert (ROOT / "tests" / "methods" / f"test_{name}.py").exists()
+    assert f"`{name}`" in page or re.match(rf"# .*\b{name}\b", page, re.I), "the page does not mention the name"
     for heading in ("Formula", "Hyper-parameters", "Deviations", "Logged", "Results", "Citation"):
         assert re.search(rf"^## {heading}", page, re.M), f"docs/methods/{name}.md lacks the section {heading}"
-    for option in method_options(find_method(name)):
+    for option in method_options(name):
         assert f"`{option}`" in page, f"docs/methods/{name}.md does not explain {option}"
     assert "@inproceedings" in page or "@article" in page or "@misc" in page
 
@@ -48,7 +53,7 @@ def test_page_and_test_file(name: str) -> None:
 def test_terms_are_named_scalars_and_documented(name: str) -> None:
     method, world = build(name)
     terms = method(world.batch(type(method)), CLOCK)
-    page = (ROOT / "docs" / "methods" / f"{name}.md").read_text()
+    page = page_of(name)
     assert terms
     for term, value in terms.items():
         assert term.isidentifier() and term != "total"
@@ -136,7 +141,23 @@ def test_unknown_cells_have_a_gradient_exactly_where_the_class_says_so(name: str
     seen = [output for output in outputs if output.requires_grad]
     gradients = torch.autograd.grad(loss, seen)
     unknown = torch.stack([gradient[batch.labels == 0].abs().max() for gradient in gradients])
-    assert bool((unknown == 0).all()) == type(method).ignores_unknown
+    assert bool((unknown == 0).all()) == method.ignores_unknown
+
+
+@every_method
+def test_it_says_what_an_unknown_label_is(name: str) -> None:
+    method, _ = build(name)
+    assert isinstance(method.unknown, str) and 0 < len(method.unknown) <= 40
+
+
+@every_method
+def test_pseudo_labels_are_states_of_unknown_cells(name: str) -> None:
+    method, world = build(name)
+    method.refresh(CLOCK._replace(epoch=2), world.sweep(method))
+    made = method.pseudo_labels()
+    if made is not None:
+        assert made.dtype == torch.int8 and made.shape == world.observed.shape
+        assert not made[torch.tensor(world.observed.dense()) != 0].any()
 
 
 @every_method

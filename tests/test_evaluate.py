@@ -10,7 +10,7 @@ from torch import nn
 from tacit.data.batches import FeatureInputs
 from tacit.evaluate import Judge, counts, figures, scores, unknown_rule
 from tacit.labels import Labels
-from tacit.methods.an import AssumeNegative
+from tacit.methods.wan import WeakAssumeNegative
 from tacit.metrics.ranking import mean_average_precision
 from tacit.runtime import Runtime
 
@@ -83,7 +83,7 @@ def test_counts() -> None:
 def test_scores_are_predictions_in_row_order_whatever_the_chunk() -> None:
     torch.set_num_threads(1)
     net = nn.Sequential(nn.Linear(3, 2), nn.Dropout(0.5))
-    method, runtime = AssumeNegative(net, TRUTH), Runtime("cpu")
+    method, runtime = WeakAssumeNegative(net, TRUTH), Runtime("cpu")
     inputs = FeatureInputs(np.random.RandomState(0).randn(11, 3).astype(np.float16), torch.device("cpu"))
     method.train()
     whole = scores(method, inputs, runtime)

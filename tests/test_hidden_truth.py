@@ -1,6 +1,7 @@
 """Whole runs in two worlds that look alike from outside: what is hidden in one is the opposite in the other.
 
-Whatever a run decides with observed labels (weights, epoch, point of a search) must come out byte for byte the same.
+Whatever a run decides with observed labels (weights, epoch, point of a search, thresholds) must come out byte for
+byte the same.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pytest
 import torch
 
 import tacit.conduct
-from small_runs import linear, run, small_machine, table
+from small_runs import linear, observation_for, run, small_machine, table
 from tacit.assemble import Bench
 from tacit.labels import UNKNOWN, Labels
 from tacit.methods.base import Method
@@ -48,7 +49,8 @@ def decided(directory: Path, result: dict[str, Any]) -> tuple[Any, ...]:
     with np.load(directory / "scores-test.npz") as held:
         scores = held["scores"].tobytes()
     selected = {key: result["selected"][key] for key in ("epoch", "value", "point")}
-    return (directory / "model.safetensors").read_bytes(), scores, selected, result["search"]
+    chosen = result["thresholds"], (directory / "model.json").read_bytes()
+    return (directory / "model.safetensors").read_bytes(), scores, selected, result["search"], chosen
 
 
 @pytest.mark.parametrize("search", ["", "lr=1e-1,1e-3"])
@@ -56,7 +58,8 @@ def decided(directory: Path, result: dict[str, Any]) -> tuple[Any, ...]:
 def test_nothing_that_was_hidden_decides_anything(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, search: str
 ) -> None:
-    config = linear(table, method=name, method_options=dict(find_method(name).example_options), search=search)
+    options = dict(find_method(name).example_options)
+    config = linear(table, method=name, method_options=options, search=search, observe=observation_for(name))
     usual = tacit.conduct.assemble
     here = run(config, tmp_path / "here")
     monkeypatch.setattr("tacit.conduct.assemble", lambda config: turned(usual(config)))

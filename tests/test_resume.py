@@ -16,7 +16,18 @@ from typing import Any
 import pytest
 import torch
 
-from small_runs import Watch, finetune, forget, linear, role, run, run_interrupted, small_machine, table
+from small_runs import (
+    Watch,
+    finetune,
+    forget,
+    linear,
+    observation_for,
+    role,
+    run,
+    run_interrupted,
+    small_machine,
+    table,
+)
 from tacit.checkpoint import load
 from tacit.methods.registry import find_method, method_names
 from tacit.optim import Optimizer
@@ -152,8 +163,19 @@ def test_inside_a_search(story: Story, table: Path) -> None:
 def test_every_method(name: str, story: Story, table: Path) -> None:
     method = find_method(name)
     make: Callable[..., RunConfig] = finetune if method.needs_images else linear
-    config = make(table, method=name, method_options=dict(method.example_options), budget={"epochs": 2})
+    options, budget = dict(method.example_options), {"epochs": 2}
+    config = make(table, method=name, method_options=options, budget=budget, observe=observation_for(name))
     story.check(config, 3, STEPS + 1)
+
+
+def test_between_and_inside_rounds_of_pseudo_labels(story: Story, table: Path) -> None:
+    config = linear(table, method="em_apl", method_options={"warm_up": 1}, budget={"epochs": 4})
+    story.check(config, STEPS, STEPS + 1, 2 * STEPS, 3 * STEPS - 1, 3 * STEPS)
+
+
+def test_rounds_of_pseudo_labels_on_flipped_images(story: Story, table: Path) -> None:
+    config = finetune(table, method="em_apl", method_options={"warm_up": 1}, budget={"epochs": 3})
+    story.check(config, STEPS, STEPS + 2, 2 * STEPS + 1)
 
 
 def test_interrupted_twice(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,5 +16,5 @@ def test_tensorboard_holds_terms_and_validation(tmp_path: Path) -> None:
     events = event_accumulator.EventAccumulator(str(out / "tacit"))
     events.Reload()
     tags = events.Tags()["scalars"]
-    assert {"terms/an", "terms/total", "val/mAP"} <= set(tags)
-    assert [event.step for event in events.Scalars("terms/an")] == [1, 2]
+    assert {"terms/bce", "terms/total", "val/mAP"} <= set(tags)
+    assert [event.step for event in events.Scalars("terms/bce")] == [1, 2]

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from tacit.data.batches import Batches, FeatureInputs
 from tacit.labels import Labels
-from tacit.methods.an import AssumeNegative
 from tacit.methods.base import Batch, Clock, Method, Part, Stage, Sweep
+from tacit.methods.bce import BCE
 from tacit.nets.net import Net, make_net
 from tacit.runtime import Runtime
 from tacit.step import Recorder
@@ -67,6 +67,11 @@ def trained(method: type[Method], runtime: Runtime, listener: Notes | None = Non
     return built
 
 
+class AN(BCE):
+    def __init__(self, net: nn.Module, observed: Labels) -> None:
+        super().__init__(net, observed, unknown="negative")
+
+
 class Diary(Method):
     """Writes down every call."""
 
@@ -114,34 +119,34 @@ def test_what_is_called_when(runtime: Runtime) -> None:
 
 def test_the_last_step_of_an_epoch_is_always_told(runtime: Runtime) -> None:
     notes = Notes()
-    trained(AssumeNegative, runtime, notes, Stage("linear", 1, 1, 0.01, inputs="features"))
+    trained(AN, runtime, notes, Stage("linear", 1, 1, 0.01, inputs="features"))
     assert [clock.step for clock, _ in notes.steps] == [ROWS] and ROWS < CHECK_EVERY
 
 
 def test_terms_are_means_over_the_steps(runtime: Runtime) -> None:
     notes, values = Notes(), []
 
-    class Told(AssumeNegative):
+    class Told(AN):
         def loss(self, batch: Batch, clock: Clock) -> dict[str, Tensor]:
             terms = super().loss(batch, clock)
-            values.append(float(terms["an"].detach()))
+            values.append(float(terms["bce"].detach()))
             return terms
 
     trained(Told, runtime, notes)
     first = values[: len(values) // 2]
-    assert notes.ends[0].terms["an"] == pytest.approx(np.mean(first), rel=1e-6)
-    assert notes.ends[0].terms["total"] == notes.ends[0].terms["an"]
+    assert notes.ends[0].terms["bce"] == pytest.approx(np.mean(first), rel=1e-6)
+    assert notes.ends[0].terms["total"] == notes.ends[0].terms["bce"]
 
 
 def test_a_listener_may_end_a_stage(runtime: Runtime) -> None:
     notes = Notes(enough=1)
-    trained(AssumeNegative, runtime, notes)
+    trained(AN, runtime, notes)
     assert len(notes.ends) == 1
 
 
 def test_an_interruption_says_where(runtime: Runtime) -> None:
     with pytest.raises(Interrupted, match="stage 0, epoch 1, after step 3"):
-        trained(AssumeNegative, runtime, Notes(stop_at=5 + 3))
+        trained(AN, runtime, Notes(stop_at=5 + 3))
 
 
 class TestPlainLoop:
@@ -151,7 +156,7 @@ class TestPlainLoop:
         inputs, observed = world()
         torch.manual_seed(0)
         net = make_net(None, CLASSES, width=WIDTH)
-        method = AssumeNegative(net, observed)
+        method = AN(net, observed)
         adam = torch.optim.Adam(net.parameters(), lr=0.01)
         order = Batches(inputs, observed, STAGE, 0, ("weak",), seed=3, device=torch.device("cpu"))
         for epoch in range(2):
@@ -170,12 +175,12 @@ class TestPlainLoop:
     @pytest.mark.parametrize("drop_last", [False, True])
     def test_same_seed_same_weights(self, runtime: Runtime, drop_last: bool) -> None:
         stage = Stage("linear", 2, 4, 0.01, inputs="features", drop_last=drop_last)
-        found = trained(AssumeNegative, runtime, stage=stage).state_dict()
+        found = trained(AN, runtime, stage=stage).state_dict()
         for name, tensor in self.plain(drop_last).items():
             torch.testing.assert_close(found[name], tensor, rtol=0, atol=1e-6)
 
 
-class Poisoned(AssumeNegative):
+class Poisoned(AN):
     """A term that is not finite in one step."""
 
     value = float("nan")
@@ -183,7 +188,7 @@ class Poisoned(AssumeNegative):
     def loss(self, batch: Batch, clock: Clock) -> dict[str, Tensor]:
         terms = super().loss(batch, clock)
         bad = self.value if (clock.epoch, clock.step) == (1, 2) else 0.0
-        return {**terms, "penalty": terms["an"] * 0 + bad}
+        return {**terms, "penalty": terms["bce"] * 0 + bad}
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -214,7 +219,7 @@ def test_seeds_of_any_size() -> None:
 def test_a_frozen_backbone_does_not_move(runtime: Runtime) -> None:
     from small_runs import TinyBackbone
 
-    method = AssumeNegative(make_net(TinyBackbone(), CLASSES), world()[1])
+    method = AN(make_net(TinyBackbone(), CLASSES), world()[1])
     trainable(method, "head")
     assert {name for name, p in method.named_parameters() if p.requires_grad} == {"net.head.weight", "net.head.bias"}
     assert isinstance(method.net, Net) and not method.train().net.backbone.training
@@ -225,7 +230,7 @@ def test_a_frozen_backbone_does_not_move(runtime: Runtime) -> None:
 def test_the_recorder_keeps_what_training_saw(runtime: Runtime) -> None:
     inputs, observed = world()
     torch.manual_seed(0)
-    method = AssumeNegative(make_net(None, CLASSES, width=WIDTH), observed)
+    method = AN(make_net(None, CLASSES, width=WIDTH), observed)
     start = method.predict(inputs.table.float()).detach()
     recorder = Recorder(method, ROWS, CLASSES)
     stage = Stage("linear", 1, ROWS, 0.01, inputs="features")

@@ -16,7 +16,7 @@ from tacit.labels import Labels
 from tacit.methods.base import Batch, Clock, Method, Stage, Swept, View
 from tacit.methods.registry import build_method, find_method
 from tacit.runtime import Runtime
-from tacit.train import EpochEnd, State, fit
+from tacit.train import SWEPT_VIEW, EpochEnd, State, fit
 
 ROWS, CLASSES, WIDTH = 24, 5, 6
 CLOCK = Clock(stage=0, epoch=0, epochs=3, step=0, steps=10)
@@ -79,7 +79,7 @@ class ToyInputs:
 
     def view(self, name: str, raw: Tensor, index: Tensor, address: tuple[int, int, int]) -> View:
         identity = torch.eye(2, 3, device=raw.device).expand(len(raw), 2, 3)
-        return View(raw * (1 - 0.1 * address[2]), identity)
+        return View(raw if address[2] == SWEPT_VIEW else raw * (1 - 0.1 * address[2]), identity)
 
 
 class Listener:

@@ -6,14 +6,15 @@ Loaded sources and decoded images are kept for the next run of the same process:
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from .data.batches import FeatureInputs, ImageInputs, Inputs
 from .data.feature_set import FeatureSet, open_features
@@ -25,12 +26,13 @@ from .errors import UserError
 from .evaluate import Judge
 from .labels import Labels
 from .methods.base import Method, Stage
-from .methods.registry import build_method, find_method
+from .methods.registry import build_method, find_method, numeric_options
 from .nets.backbone import Backbone, Preprocessing
 from .nets.net import Net, make_backbone, make_net
 from .nets.weights import check_weights
 from .observations import parse_observation
 from .observe import warnings_for
+from .protocols import of_budget, of_method, search_grid
 from .run import RunConfig
 from .runtime import Runtime
 
@@ -68,8 +70,21 @@ class Bench:
         # On CPU and GPU alike: a step of a depthwise network takes half the time.
         return net.to(memory_format=torch.channels_last)
 
-    def method(self, net: Net, runtime: Runtime) -> Method:
-        return build_method(self.config.method, net, self.observed, self.config.method_options).to(runtime.device)
+    def method(self, net: nn.Module, runtime: Runtime, options: Mapping[str, Any] | None = None) -> Method:
+        """A fresh method; `options` are hyper-parameters that a search sets."""
+        told = {**self.config.method_options, **(options or {})}
+        return build_method(self.config.method, net, self.observed, told).to(runtime.device)
+
+    def rehearse(self, budgets: Sequence[Stage], points: Iterable[Mapping[str, Any]]) -> Method:
+        """What a method refuses about its hyper-parameters, these labels or the length of training, it refuses here:
+        before anything was trained. Returns the last one, on a net without weights."""
+        for point in points:
+            method = build_method(
+                self.config.method, nn.Identity(), self.observed, {**self.config.method_options, **of_method(point)}
+            )
+            for budget in budgets:
+                method.stages(replace(budget, **of_budget(point)) if budget is budgets[-1] else budget)
+        return method
 
 
 def backbone_name(config: RunConfig) -> str:
@@ -199,6 +214,11 @@ def _extracted(bench: Bench, runtime: Runtime, progress: Report | None) -> Featu
     backbone = fresh_backbone(bench.config).to(runtime.device)
     told = (lambda done, of, left: progress(done, of)) if progress else None
     return extract(every_image(bench.source), backbone, workers=bench.config.workers, progress=told)
+
+
+def search_points(config: RunConfig) -> list[dict[str, Any]]:
+    """Every setting that a run tries: one without changes, where there is no search."""
+    return search_grid(config.search, numeric_options(config.method)) or [{}]
 
 
 def check_fit(config: RunConfig, budgets: tuple[Stage, ...]) -> None:

@@ -18,20 +18,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .assemble import Bench, assemble, backbone_name, check_fit
+from .assemble import Bench, assemble, backbone_name, check_fit, search_points
 from .checkpoint import load, named, save, under
 from .data.batches import ImageInputs, Inputs
 from .data.source import Split
 from .errors import UserError
-from .evaluate import Rule, Scores, counts, figures, scores
+from .evaluate import Scores, calibration_figures, counts, decisions, figures, scores
 from .files import alone_in, atomic_write
 from .label_table import LabelTable, write_label_table
 from .labels import Labels
 from .methods.base import Method, Stage
 from .model import Extractor, write_model
-from .protocols import budgets, search_grid
+from .protocols import budgets, of_budget, of_method
 from .result import describe_choices, describe_oracles, protocol_parts, write_result
-from .run import RunConfig, RunDirectory
+from .run import Rule, RunConfig, RunDirectory
 from .runtime import Runtime
 from .thumbnails import thumbnails
 from .train import Diverged, Interrupted
@@ -59,6 +59,7 @@ def conduct(config: RunConfig, out: Path, screen: Screen, *, resume: bool = Fals
     """Run `config` into the directory `out`; returns the content of result.json."""
     stages = budgets(config.protocol, config.budget)
     check_fit(config, stages)
+    search_points(config)
     runtime = Runtime(config.device, config.precision, trackers=config.tracker, project=out)
     screen = screen if runtime.is_main else Silent()
     with alone_in(out) if runtime.is_main else nullcontext():
@@ -83,12 +84,14 @@ def _conduct(
     began = time.perf_counter()
     try:
         bench = assemble(config)
+        rehearsed = bench.rehearse(stages, search_points(config))
     except UserError:
         if runtime.is_main:
             directory.leave_untouched()
         raise
     for warning in (*(str(p) for p in bench.source.problems), *bench.warnings):
         screen.say(f"warning: {warning}")
+    screen.say(f"{config.method}: unknown labels are {rehearsed.unknown}")
     if config.tracker:
         runtime.accelerator.init_trackers("tacit", config={k: str(v) for k, v in vars(config).items()})
     if runtime.is_main:
@@ -121,7 +124,7 @@ def _train(
     interruption: Interruption,
 ) -> list[dict[str, Any]]:
     """Every point of the search (one, where there is none); the winners' states end up in the directory."""
-    points = search_grid(bench.config.search) or [{}]
+    points = search_points(bench.config)
     tried = directory.lines(directory.search_file)
     for number, point in enumerate(points):
         if any(line["point"] == point for line in tried):
@@ -130,8 +133,8 @@ def _train(
         where.path.mkdir(parents=True, exist_ok=True)
         if bench.config.search:
             screen.say(f"search {number + 1} of {len(points)}: {_name(point)}")
-        last = replace(stages[-1], **point)
-        trial = Trial(bench, where, (*stages[:-1], last), runtime, screen, interruption)
+        last = replace(stages[-1], **of_budget(point))
+        trial = Trial(bench, where, (*stages[:-1], last), runtime, screen, interruption, of_method(point))
         try:
             best = trial.run()
         except torch.cuda.OutOfMemoryError as error:
@@ -187,6 +190,7 @@ class Verdict:
     told: dict[str, Scores]  # split -> scores
     measured: dict[str, dict[str, Any]]  # split -> figures
     also: dict[str, dict[str, Any]]  # the other selection rules of the same run, with their metrics
+    thresholds: dict[str, Any]  # chosen on validation
 
 
 def _finish(
@@ -201,7 +205,8 @@ def _finish(
     """Score every split with the chosen epoch (the test split for the first time) and write the files."""
     inputs = bench.inputs(stages[-1].inputs, runtime, screen.decoding)
     torch.manual_seed(bench.config.seed)
-    method = bench.method(bench.net(stages[-1].inputs, inputs).to(runtime.device), runtime)
+    net = bench.net(stages[-1].inputs, inputs).to(runtime.device)
+    method = bench.method(net, runtime, of_method(_winner(directory, bench.config.selection).point))
     verdict = _judge(bench, directory, method, inputs, runtime)
     if not runtime.is_main:
         runtime.wait()
@@ -209,8 +214,8 @@ def _finish(
     if bench.config.search:
         chosen = RunDirectory(directory.path / "search" / _name(verdict.main.point))
         shutil.copyfile(chosen.metrics_file, directory.metrics_file)
-    _write_model(directory, bench, method, inputs)
-    for name in ("train", "test"):
+    _write_model(directory, bench, method, inputs, verdict)
+    for name in verdict.told:
         _write_scores(directory, name, bench, verdict.told[name])
     _write_examples(directory, bench.splits["test"])
     facts = {
@@ -219,7 +224,7 @@ def _finish(
         "device": _device_name(runtime),
         "threads": torch.get_num_threads(),
     }
-    result = write_result(directory, bench, _content(bench, stages, method, verdict, tried) | facts)
+    result = write_result(directory, bench, method, _content(bench, stages, method, verdict, tried) | facts)
     for rule in bench.config.selections:
         discard(_winner_file(directory, rule))
     runtime.wait()
@@ -240,7 +245,7 @@ def _judge(
         place = winner.place
         also[rule] = _selected(winner, measured)
     del also[bench.config.selection]
-    return Verdict(winner, told, measured, also)
+    return Verdict(winner, told, measured, also, bench.judge.thresholds(bench.config.selection, told.get("val")))
 
 
 def _content(
@@ -264,6 +269,13 @@ def _content(
         "metrics": {name: m["metrics"] for name, m in measured.items()},
         "per_class": {name: {"AP": m["AP"]} for name, m in measured.items()},
         "unscored": {name: m["unscored"] for name, m in measured.items()},
+        "thresholds": verdict.thresholds,
+        "decisions": {
+            name: decisions(told, bench.splits[name].labels, verdict.thresholds)
+            for name, told in verdict.told.items()
+            if name != "train"
+        },
+        "calibration": {"test": calibration_figures(verdict.told["test"], bench.splits["test"].labels)},
         "estimates": bench.judge.estimates(method.estimates()),
         "also": verdict.also,
         "oracles": describe_oracles(bench, method),
@@ -280,7 +292,7 @@ def _selected(winner: Winner, measured: dict[str, dict[str, Any]]) -> dict[str, 
 
 def _options(config: RunConfig, stages: tuple[Stage, ...], point: dict[str, Any]) -> dict[str, Any]:
     names = ("epochs", "batch_size", "lr", "weight_decay", "drop_last")
-    last = replace(stages[-1], **point)
+    last = replace(stages[-1], **of_budget(point))
     budget = {name: getattr(last, name) for name in names}
     if len(stages) > 1:
         budget |= {f"linear_{name}": getattr(stages[0], name) for name in names}
@@ -304,8 +316,12 @@ def _write_observed(directory: RunDirectory, bench: Bench) -> None:
     write_label_table(directory.labels_file, LabelTable(tuple(images), Labels.stack(parts), tuple(split)))
 
 
-def _write_model(directory: RunDirectory, bench: Bench, method: Method, inputs: dict[str, Inputs]) -> None:
-    config, test = bench.config, inputs["test"]
+def _write_model(
+    directory: RunDirectory, bench: Bench, method: Method, inputs: dict[str, Inputs], verdict: Verdict
+) -> None:
+    test = inputs["test"]
+    options = {**bench.config.method_options, **of_method(verdict.main.point)}
+    config = replace(bench.config, method_options=options)
     on_images = isinstance(test, ImageInputs)
     write_model(
         directory,
@@ -314,14 +330,16 @@ def _write_model(directory: RunDirectory, bench: Bench, method: Method, inputs: 
         bench.source.classes,
         preprocessing=test.preprocessing if isinstance(test, ImageInputs) else None,
         extractor=None if on_images or config.features else Extractor.of(config, backbone_name(config)),
+        chosen=verdict.thresholds,
     )
 
 
 def _write_scores(directory: RunDirectory, name: str, bench: Bench, told: Scores) -> None:
     split = bench.splits[name]
     arrays: dict[str, Any] = {"images": np.array(split.images), "scores": told, "truth": split.labels.dense()}
-    if name == "train":
-        arrays["observed"] = bench.observed.dense()
+    observed = {"train": bench.observed, "val": bench.judge.val_observed}.get(name)
+    if observed is not None:
+        arrays["observed"] = observed.dense()
     _write_arrays(directory.path / f"scores-{name}.npz", **arrays)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -11,15 +11,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .data.batches import Inputs, in_order
-from .labels import PRESENT, UNKNOWN, Labels
+from .labels import ABSENT, PRESENT, UNKNOWN, Labels, States
 from .methods.base import Method
-from .metrics.inputs import unknown_as_absent
+from .metrics.calibration import BINS, calibration
+from .metrics.decisions import decision_scores
+from .metrics.inputs import MetricError, unknown_as_absent
 from .metrics.ranking import mean_average_precision
 from .metrics.summary import per_class_ap, summarise
+from .metrics.thresholds import best_threshold, best_thresholds
+from .run import STOP, Rule
 from .runtime import Runtime
 
 Scores = NDArray[np.float32]
-Rule = Literal["observed", "clean", "last"]
 
 
 @torch.no_grad()
@@ -32,6 +35,11 @@ def scores(method: Method, inputs: Inputs, runtime: Runtime) -> Scores:
             chunks.append(method.predict(chunk).float())
     every = runtime.gather(torch.cat(chunks), len(inputs))
     return every.cpu().numpy()
+
+
+def labels_of(rule: Rule) -> Literal["observed", "clean", "last"]:
+    """Which validation labels a rule looks at, whether or not it stops early."""
+    return cast("Literal['observed', 'clean', 'last']", rule.removesuffix(STOP))
 
 
 def unknown_rule(observed: Labels) -> Literal["masked", "negative"]:
@@ -52,16 +60,43 @@ class Judge:
 
     def selection(self, rule: Rule, val_scores: Scores | None) -> float | None:
         """The value by which a rule prefers an epoch; None where it has no opinion: 'last', or no class to score."""
+        rule = labels_of(rule)
         if rule == "last" or val_scores is None:
             return None
-        assert self.val is not None and self.val_observed is not None
-        labels = self.val.dense()
-        if rule == "observed":
-            labels = self.val_observed.dense()
-            if unknown_rule(self.val_observed) == "negative":
-                labels = unknown_as_absent(labels)
+        labels, _ = self._val_labels(rule)
         value = mean_average_precision(val_scores, labels).value
         return value if np.isfinite(value) else None
+
+    def thresholds(self, rule: Rule, val_scores: Scores | None) -> dict[str, Any]:
+        """The thresholds that validation likes best, on the labels that the rule selects by (`last` selects by none:
+        the observed ones): one for all classes with the highest OF1, and the one of each class's highest F1. Or
+        `absent`: why there are none."""
+        if val_scores is None:
+            return {"absent": "no images were held out for validation"}
+        looked_at: Rule = "clean" if labels_of(rule) == "clean" else "observed"
+        labels, unknown = self._val_labels(looked_at)
+        try:
+            one = best_threshold(val_scores, labels, metric="OF1").threshold
+        except MetricError as error:
+            return {"absent": f"on validation, {error}"}
+        each = best_thresholds(val_scores, labels, fallback=one)
+        return {
+            "labels": looked_at,
+            "unknown": unknown,
+            "metric": "OF1",
+            "one": one,
+            "per_class": each.thresholds.tolist(),
+            "fallback": [self.train.classes[c] for c in each.fallback],
+        }
+
+    def _val_labels(self, rule: Rule) -> tuple[States, Literal["masked", "negative"]]:
+        """Validation labels as a rule looks at them, and what an unknown one counts as."""
+        assert self.val is not None and self.val_observed is not None
+        if rule == "clean":
+            return self.val.dense(), "masked"
+        unknown = unknown_rule(self.val_observed)
+        labels = self.val_observed.dense()
+        return (unknown_as_absent(labels) if unknown == "negative" else labels), unknown
 
     def estimates(self, estimates: Tensor | None) -> dict[str, float] | None:
         """A method's guess of the training labels on the cells it was not told: mAP, precision and recall at 0.5."""
@@ -79,6 +114,19 @@ class Judge:
         }
         return {key: value for key, value in out.items() if value is not None and np.isfinite(value)}
 
+    def pseudo_labels(self, made: Tensor | None) -> dict[str, float] | None:
+        """How many labels a method made up, and which share of them is wrong; a share of nothing is left out."""
+        if made is None:
+            return None
+        labels, truth = made.cpu().numpy(), self.train.dense()
+        out = dict[str, float]()
+        for name, state in (("present", PRESENT), ("absent", ABSENT)):
+            of_them = truth[labels == state]
+            out[name] = len(of_them)
+            if judged := int((of_them != UNKNOWN).sum()):
+                out[f"{name}_wrong"] = float((of_them == -state).sum()) / judged
+        return out
+
 
 def figures(split_scores: Scores, truth: Labels) -> dict[str, Any]:
     """Final metrics, AP per class (None where a class cannot be scored) and the names of such classes."""
@@ -90,6 +138,34 @@ def figures(split_scores: Scores, truth: Labels) -> dict[str, Any]:
         "AP": per_class,
         "unscored": [name for name, ap in zip(truth.classes, per_class, strict=True) if ap is None],
     }
+
+
+def decisions(split_scores: Scores, truth: Labels, chosen: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """CF1, OF1 and their like at 0.5 and, where validation chose any, under the one threshold and under each class's
+    own."""
+    limits: dict[str, Any] = {"half": 0.5} | {which: chosen[which] for which in ("one", "per_class") if which in chosen}
+    states = truth.dense()
+    found = {which: decision_scores(split_scores, states, threshold=limit) for which, limit in limits.items()}
+    return {
+        which: {name: value for name, value in scored._asdict().items() if name != "unscored" and np.isfinite(value)}
+        for which, scored in found.items()
+    }
+
+
+def calibration_figures(split_scores: Scores, truth: Labels) -> dict[str, Any]:
+    """Calibration errors and Brier scores with bins of equal width, the errors with bins of equal mass (`*_mass`), and
+    the error per class (None: no known cell). Or `absent`: why there are none."""
+    states = truth.dense()
+    try:
+        width = calibration(split_scores, states)
+    except MetricError as error:
+        return {"absent": str(error)}
+    mass = calibration(split_scores, states, binning="mass")
+    pooled = ("ECE", "MCE", "brier", "class_ECE", "class_MCE", "class_brier")
+    found = {name: getattr(width, name) for name in pooled}
+    found |= {f"{name}_mass": getattr(mass, name) for name in pooled if "brier" not in name}
+    per_class = [value if np.isfinite(value) else None for value in width.per_class_ECE.tolist()]
+    return {"bins": BINS} | {k: v for k, v in found.items() if np.isfinite(v)} | {"per_class_ECE": per_class}
 
 
 def counts(truth: Labels, observed: Labels | None = None) -> dict[str, Any]:

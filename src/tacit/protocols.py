@@ -79,21 +79,40 @@ def _check(stage: Stage) -> None:
         raise ProtocolError(f"weight_decay must not be below 0 nor infinite, not {stage.weight_decay}")
 
 
-def search_grid(text: str) -> list[dict[str, Any]]:
-    """'published' or 'batch_size=8,16 lr=1e-3,1e-4' -> every combination, as changes of the last budget."""
+SEARCHED = ("batch_size", "lr", "epochs", "weight_decay")
+
+
+def search_grid(text: str, options: Mapping[str, type] | None = None) -> list[dict[str, Any]]:
+    """'published' or 'batch_size=8,16 lr=1e-3,1e-4' -> every combination, as changes of the last budget.
+
+    `options` are the method's numeric hyper-parameters and their types: they can be searched as well.
+    """
+    kinds = {"batch_size": int, "lr": float, "epochs": int, "weight_decay": float, **(options or {})}
     axes: list[list[tuple[str, Any]]] = []
     for word in (PUBLISHED_GRID if text == "published" else text).split():
         name, _, values = word.partition("=")
-        if name not in ("batch_size", "lr", "epochs", "weight_decay") or not values:
+        if name not in kinds or not values:
             raise ProtocolError(
-                f"--search: cannot read '{word}'. Write published, or name=value,value … with batch_size, lr, epochs "
-                f"or weight_decay; published means '{PUBLISHED_GRID}'"
+                f"--search: cannot read '{word}'. Write published, or name=value,value … with {', '.join(kinds)}; "
+                f"published means '{PUBLISHED_GRID}'"
             )
-        kind = int if name in ("batch_size", "epochs") else float
+        if name in dict(axis[0] for axis in axes):
+            raise ProtocolError(f"--search names {name} twice")
         try:
-            axes.append([(name, kind(value)) for value in values.split(",")])
+            axes.append([(name, kinds[name](value)) for value in values.split(",")])
         except ValueError as error:
-            raise ProtocolError(f"--search: {name} takes numbers, not '{values}'") from error
+            wanted = "whole numbers" if kinds[name] is int else "numbers"
+            raise ProtocolError(f"--search: {name} takes {wanted}, not '{values}'") from error
         for _, value in axes[-1]:
-            _check(replace(LINEAR, name="searched", **{name: value}))
+            if name in SEARCHED:
+                _check(replace(LINEAR, name="searched", **{name: value}))
     return [dict(point) for point in itertools.product(*axes)] if axes else []
+
+
+def of_budget(point: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a search point that changes the budget; the rest are hyper-parameters of the method."""
+    return {name: value for name, value in point.items() if name in SEARCHED}
+
+
+def of_method(point: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in point.items() if name not in SEARCHED}

@@ -8,11 +8,11 @@ from typing import Any
 
 from . import __version__
 from .assemble import Bench, backbone_name
-from .evaluate import unknown_rule
+from .evaluate import labels_of, unknown_rule
 from .methods.base import Method, Stage
-from .methods.registry import find_method, method_options
+from .methods.registry import method_options
 from .protocols import budgets
-from .run import RunDirectory
+from .run import STOP, RunDirectory
 
 BUDGETED = ("epochs", "batch_size", "lr", "weight_decay")
 
@@ -47,7 +47,7 @@ def inputs_name(bench: Bench) -> str:
 def describe_oracles(bench: Bench, method: Method) -> list[str]:
     """Every use of the truth beyond the observed labels."""
     out = list(method.oracles())
-    if bench.config.selection == "clean" and bench.config.observe != "full":
+    if labels_of(bench.config.selection) == "clean" and bench.config.observe != "full":
         out.append("epoch and hyper-parameters selected on clean validation labels")
     return out
 
@@ -55,7 +55,7 @@ def describe_oracles(bench: Bench, method: Method) -> list[str]:
 def describe_choices(bench: Bench, stages: tuple[Stage, ...], point: dict[str, Any]) -> list[str]:
     """Every departure from a default, in words."""
     config, out = bench.config, []
-    defaults = method_options(find_method(config.method))
+    defaults = method_options(config.method)
     for name, value in config.method_options.items():
         if name in defaults and not defaults[name].required and defaults[name].default != value:
             out.append(f"{config.method}: {name} = {value} (default {defaults[name].default})")
@@ -68,6 +68,8 @@ def describe_choices(bench: Bench, stages: tuple[Stage, ...], point: dict[str, A
         out.append(f"source: {name} = {value}")
     if config.val != 0.2:
         out.append(f"{config.val:g} of the training images held out for validation (published 0.2)")
+    if config.selection.endswith(STOP):
+        out.append("training stops after the first epoch that is no better on validation, as published")
     if config.val == 0:
         out.append("no validation: the last epoch is reported")
     if config.precision != "fp32":
@@ -77,10 +79,11 @@ def describe_choices(bench: Bench, stages: tuple[Stage, ...], point: dict[str, A
     return out
 
 
-def write_result(directory: RunDirectory, bench: Bench, content: dict[str, Any]) -> dict[str, Any]:
+def write_result(directory: RunDirectory, bench: Bench, method: Method, content: dict[str, Any]) -> dict[str, Any]:
     config = bench.config
     observed_val = bench.judge.val_observed
-    rule = unknown_rule(observed_val) if config.selection == "observed" and observed_val is not None else "masked"
+    read = labels_of(config.selection)
+    rule = unknown_rule(observed_val) if read == "observed" and observed_val is not None else "masked"
     result = {
         "format": 1,
         "tacit": __version__,
@@ -88,6 +91,7 @@ def write_result(directory: RunDirectory, bench: Bench, content: dict[str, Any])
         "run": {
             "source": config.source.partition(":")[0] if not config.source.startswith("table:") else config.source,
             "method": config.method,
+            "unknown": method.unknown,
             "observe": config.observe,
             "protocol": config.protocol,
             "seed": config.seed,
@@ -103,6 +107,6 @@ def write_result(directory: RunDirectory, bench: Bench, content: dict[str, Any])
         if config.published is None
         else {"value": config.published, "metric": "mAP", "split": "test", "where": config.published_where or ""},
     }
-    result["selected"] |= {"metric": "mAP", "labels": config.selection, "unknown": rule}
+    result["selected"] |= {"metric": "mAP", "labels": read, "rule": config.selection, "unknown": rule}
     directory.write_json(directory.result_file, result)
     return result

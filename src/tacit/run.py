@@ -15,6 +15,8 @@ from tyro.conf import Positional
 from .errors import UserError
 from .files import atomic_write, is_disk_full, read_text
 
+Rule = Literal["observed", "clean", "last", "observed-stop", "clean-stop"]
+STOP = "-stop"  # a rule that ends with it keeps the best epoch before the first that was no better
 SEEDS = (0, 2**32 - 1)  # of NumPy's legacy streams
 RANGES = (
     ("seed", 0, 2**63 - 1),
@@ -48,9 +50,11 @@ class RunConfig:
     observe_seed: int | None = None  # which labels are hidden; unset: the published seed of the observation
     split_seed: int = 1200  # which training images are held out for validation
     val: float = 0.2  # share of the training pool held out; 0 trains on every row and reports the last epoch
-    select: Literal["observed", "clean", "last"] = "observed"  # labels that choose the epoch; clean is an oracle
-    also_select: tuple[Literal["observed", "clean", "last"], ...] = ()  # further rules, reported beside the chosen one
-    search: str = ""  # try budgets and keep the best on validation: published, or "batch_size=8,16 lr=1e-3,1e-4"
+    select: Rule = "observed"  # labels that choose the epoch; clean is an oracle; -stop: stop at the first worse epoch
+    also_select: tuple[Rule, ...] = ()  # further rules, reported beside the chosen one
+    search: str = (
+        ""  # try settings, keep the best on validation: published, or "batch_size=8,16 lr=1e-3,1e-4 alpha=.1,.2"
+    )
     train_scores: Literal["auto", "epoch", "end", "accumulated"] = "auto"  # label recovery; auto: each epoch if linear
     device: str = "auto"  # auto, cpu, cuda, cuda:1
     precision: Literal["fp32", "bf16"] = "fp32"  # bf16: mixed precision
@@ -78,11 +82,11 @@ class RunConfig:
                 raise RunError(f"--{name.replace('_', '-')} {value}: give a finite number")
 
     @property
-    def selection(self) -> Literal["observed", "clean", "last"]:
+    def selection(self) -> Rule:
         return "last" if self.val == 0 else self.select
 
     @property
-    def selections(self) -> tuple[Literal["observed", "clean", "last"], ...]:
+    def selections(self) -> tuple[Rule, ...]:
         """The rule that chooses, then those reported beside it."""
         return tuple(dict.fromkeys((self.selection, *self.also_select)))
 

@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from .data.batches import Batches, Inputs, in_order
+from .data.batches import Batches, Inputs, epoch_address, in_order
 from .data.images import subseed
 from .errors import UserError
 from .labels import Labels
@@ -19,6 +19,7 @@ from .optim import Optimizer
 from .runtime import Runtime
 from .step import CapturedStep, Recorder, Step
 
+SWEPT_VIEW = 1000  # number of a swept view in its address: no method trains on so many
 CHECK_EVERY = 50  # steps between looks at the loss: each look waits for the device
 
 
@@ -97,7 +98,7 @@ def fit(
             clock = Clock(first_stage + number, epoch, stage.epochs, 0, batches.steps)
             state = replace(state, stage=clock.stage, epoch=epoch, optimizer=optimizer.state())
             if state.step == 0:
-                refresh(method, clock, inputs, runtime)
+                refresh(method, clock, inputs, runtime, seed=seed)
             end = run_epoch(step, batches, clock, state, listener, seed=seed)
             optimizer.settle()
             runtime.align(method)
@@ -164,16 +165,20 @@ def _finite_means(terms: Tensor, names: tuple[str, ...], clock: Clock) -> dict[s
     return means | {"total": sum(means.values())}
 
 
-def refresh(method: Method, clock: Clock, inputs: Inputs, runtime: Runtime) -> None:
+def refresh(method: Method, clock: Clock, inputs: Inputs, runtime: Runtime, *, seed: int) -> None:
     """Let the method renew what it remembers, in evaluation mode and without gradients."""
     method.eval()
     with torch.no_grad():
-        method.refresh(clock, sweep_over(method, inputs, runtime))
+        method.refresh(clock, sweep_over(method, inputs, runtime, (seed, epoch_address(clock.stage, clock.epoch))))
 
 
-def sweep_over(method: Method, inputs: Inputs, runtime: Runtime) -> Callable[..., Iterable[Swept]]:
+def sweep_over(
+    method: Method, inputs: Inputs, runtime: Runtime, address: tuple[int, int]
+) -> Callable[..., Iterable[Swept]]:
+    """Views that draw do so anew in every epoch, and otherwise than the training that follows."""
+
     def sweep(*, view: str = "plain", features: bool = False) -> Iterator[Swept]:
-        for index, chunk in in_order(inputs, runtime.device, view=view):
+        for index, chunk in in_order(inputs, runtime.device, view=view, address=(*address, SWEPT_VIEW)):
             with runtime.autocast():
                 pooled = method.net.features(chunk) if features and chunk.dim() == 4 else chunk  # type: ignore[operator]
                 logits = method.net(pooled if features else chunk)

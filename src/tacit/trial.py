@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,15 +19,16 @@ from torch import Tensor
 from .assemble import Bench, set_threads
 from .checkpoint import CheckpointError, load, named, save, snapshot, under
 from .data.batches import Inputs
-from .evaluate import Rule, scores
+from .evaluate import scores
 from .labels import Labels
 from .methods.base import Clock, Method, Stage
 from .metrics.ranking import mean_average_precision
-from .run import RunDirectory
+from .run import STOP, Rule, RunDirectory
 from .runtime import Runtime
 from .step import Recorder
 from .train import CHECK_EVERY, Diverged, EpochEnd, Interrupted, State, fit
 
+TRACKED = ("val", "train", "estimates", "pseudo_labels")  # parts of an epoch's line that trackers are told, too
 CHECKPOINT_SECONDS = 60.0  # between checkpoints at the end of epochs; an interruption always writes one
 
 
@@ -63,9 +64,10 @@ class Best:
     stage: str
     epoch: int
     state: dict[str, Tensor]
+    closed: bool = False  # the rule stops early, and an epoch was no better: later ones are not looked at
 
     def facts(self) -> dict[str, Any]:
-        return {"value": self.value, "stage": self.stage, "epoch": self.epoch}
+        return {"value": self.value, "stage": self.stage, "epoch": self.epoch, "closed": self.closed}
 
 
 @dataclass
@@ -86,8 +88,10 @@ class Trial:
         runtime: Runtime,
         screen: Screen,
         interruption: Interruption,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self.bench, self.directory, self.budgets = bench, directory, tuple(budgets)
+        self.options = dict(options or {})  # hyper-parameters of the method that a search sets
         self.runtime, self.screen, self.interruption = runtime, screen, interruption
         self.rules: tuple[Rule, ...] = bench.config.selections
         self.best: dict[Rule, Best] = {}
@@ -112,7 +116,8 @@ class Trial:
             if tensors:
                 state = self._restore(story, tensors)
                 tensors = {}
-            self._fit(budget, state)
+            if not self._stopped():  # stopped early, and interrupted before that was put to use
+                self._fit(budget, state)
             state = None
             if number + 1 < len(self.budgets):
                 previous = self._take_best_back()
@@ -143,7 +148,7 @@ class Trial:
         net = self.bench.net(budget.inputs, self.inputs).to(self.runtime.device)
         if previous is not None:
             net.head.load_state_dict(previous.net.head.state_dict())  # type: ignore[union-attr]
-        self.method = self.bench.method(net, self.runtime)
+        self.method = self.bench.method(net, self.runtime, self.options)
         if previous is not None:
             self.method.hand_over(previous)
         rows, classes = self.bench.observed.shape
@@ -176,6 +181,8 @@ class Trial:
         self.lines += 1
         self.screen.epoch(line)
         self._track(line)
+        if self._stopped():
+            return True
         stop = self.runtime.any(self.interruption.requested)
         if stop or self.runtime.any(time.perf_counter() - self.saved_at > CHECKPOINT_SECONDS):
             self._save(state)
@@ -189,9 +196,7 @@ class Trial:
         val = scores(self.method, self.inputs["val"], self.runtime) if "val" in self.inputs else None
         values = {rule: judge.selection(rule, val) for rule in self.rules}
         for rule, value in values.items():
-            held = self.best.get(rule)
-            if held is None or value is None or held.value is None or value > held.value:
-                self.best[rule] = Best(value, end.stage.name, end.clock.epoch, snapshot(self.method))
+            self._prefer(rule, value, end)
         if val is not None:
             out["val"] = {"mAP": values["clean"] if "clean" in values else judge.selection("clean", val)}
             out["selection"] = values[self.rules[0]]
@@ -199,7 +204,22 @@ class Trial:
             out["train"] = {"mAP": recovery}
         if (guess := judge.estimates(self.method.estimates())) is not None:
             out["estimates"] = guess
+        if (made := judge.pseudo_labels(self.method.pseudo_labels())) is not None:
+            out["pseudo_labels"] = made
         return out
+
+    def _prefer(self, rule: Rule, value: float | None, end: EpochEnd) -> None:
+        """Keep this epoch where the rule likes it better than all before; a stopping rule then has seen enough at the
+        first that is no better (patience 0). Earlier budgets of a protocol run to their end."""
+        held = self.best.get(rule)
+        if held is None or (not held.closed and (value is None or held.value is None or value > held.value)):
+            self.best[rule] = Best(value, end.stage.name, end.clock.epoch, snapshot(self.method))
+        elif rule.endswith(STOP) and self.budget + 1 == len(self.budgets):
+            held.closed = True
+
+    def _stopped(self) -> bool:
+        """Whether no rule would look at another epoch."""
+        return bool(self.best) and all(best.closed for best in self.best.values())
 
     def _label_recovery(self, end: EpochEnd) -> float | None:
         """mAP of the classifier on its own training images against the truth."""
@@ -217,7 +237,7 @@ class Trial:
     def _track(self, line: dict[str, Any]) -> None:
         if self.bench.config.tracker:
             flat = {f"terms/{k}": v for k, v in line["terms"].items()}
-            flat |= {f"{part}/{k}": v for part in ("val", "train", "estimates") for k, v in line.get(part, {}).items()}
+            flat |= {f"{part}/{k}": v for part in TRACKED for k, v in line.get(part, {}).items()}
             self.runtime.accelerator.log(flat, step=self.lines)
 
     # --- checkpoints --------------------------------------------------------------------------------------------

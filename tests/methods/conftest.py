@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from tacit.functional.partial import PUBLISHED_EPS
 from tacit.labels import Labels
 from tacit.methods.base import Batch, Clock, Method, View
-from tacit.methods.registry import build_method, find_method, method_options
+from tacit.methods.registry import build_method, method_options
 
 CLOCK = Clock(0, 0, 1, 0, 1)
 
@@ -38,7 +38,7 @@ def published_step(golden_single_positive: dict[str, Any]) -> Callable[..., Step
         recorded = golden_single_positive["losses"][vector]
         states = torch.tensor(inputs[recorded["inputs"]["obs"]]) if labels is None else labels
         observed = Labels.from_dense(states.numpy(), [f"class {i}" for i in range(states.shape[1])])
-        if "eps" in method_options(find_method(name)):
+        if "eps" in method_options(name):
             options["eps"] = PUBLISHED_EPS
         method = build_method(name, nn.Identity(), observed, options).double()
         if "g_logits" in recorded["inputs"]:

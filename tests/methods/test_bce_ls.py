@@ -7,8 +7,8 @@ import pytest
 from torch import Tensor, nn
 
 from tacit.labels import Labels
-from tacit.methods.bce_ls import BCELabelSmoothing
 from tacit.methods.parts import HyperParameterError
+from tacit.methods.registry import build_method
 
 
 def test_default_smoothing_is_the_published_program(published_step: Callable[..., Any], truth: Tensor) -> None:
@@ -23,4 +23,4 @@ def test_without_smoothing_it_is_bce(published_step: Callable[..., Any], truth: 
 @pytest.mark.parametrize("smoothing", [-0.1, 0.6, float("nan")])
 def test_smoothing_out_of_range(observed: Labels, smoothing: float) -> None:
     with pytest.raises(HyperParameterError, match=r"smoothing = .* between 0 and 0.5"):
-        BCELabelSmoothing(nn.Identity(), observed, smoothing=smoothing)
+        build_method("bce_ls", nn.Identity(), observed, {"smoothing": smoothing})

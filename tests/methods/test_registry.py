@@ -9,7 +9,7 @@ from torch import nn
 
 import tacit.methods
 from tacit.labels import Labels
-from tacit.methods.epr import ExpectedPositiveRegularisation
+from tacit.methods.names import NAMES
 from tacit.methods.registry import (
     PLUMBING,
     MethodError,
@@ -17,13 +17,15 @@ from tacit.methods.registry import (
     find_method,
     method_names,
     method_options,
+    numeric_options,
 )
 from tacit.methods.wan import WeakAssumeNegative
 
 
 def test_every_file_is_a_method_or_known_plumbing() -> None:
     files = {path.stem for path in Path(tacit.methods.__path__[0]).glob("*.py")} - {"__init__"}
-    assert set(method_names()) == files - PLUMBING
+    assert set(method_names()) == (files - PLUMBING) | set(NAMES)
+    assert not set(NAMES) & files
     assert {"bce", "bce_ls", "an", "an_ls", "wan", "epr", "role", "pr"} <= set(method_names())
 
 
@@ -47,12 +49,12 @@ def test_unknown_method(wrong: str, hint: str) -> None:
 
 
 def test_options_are_typed_and_explained() -> None:
-    k, eps = method_options(ExpectedPositiveRegularisation).values()
+    k, eps = method_options("epr").values()
     assert (k.name, k.type, k.default, k.required) == ("k", float, None, True)
     assert "VOC 1.5" in k.help and "oracle" in k.help
     assert (eps.name, eps.type, eps.default, eps.required) == ("eps", float, 0.0, False)
-    assert method_options(WeakAssumeNegative)["weight"].type == float | None
-    assert method_options(find_method("pr")) == {}
+    assert method_options("wan")["weight"].type == float | None
+    assert method_options("pr") == {}
 
 
 def test_a_missing_k_names_the_published_values(observed: Labels) -> None:
@@ -82,3 +84,17 @@ def test_whole_numbers_and_optional_values_fit(observed: Labels) -> None:
     epr = build_method("epr", nn.Identity(), observed, {"k": 2})
     assert isinstance(epr.k, float)
     assert build_method("wan", nn.Identity(), observed, {"weight": None}).weight == 0.5
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_decides_only_options_there_are(name: str) -> None:
+    preset, whole = NAMES[name], method_options(NAMES[name].method)
+    assert {*preset.fixed, *preset.defaults} <= set(whole)
+    left = method_options(name)
+    assert set(left) == set(whole) - set(preset.fixed)
+    assert {key: left[key].default for key in preset.defaults} == dict(preset.defaults)
+
+
+def test_numbers_that_a_search_may_try() -> None:
+    assert numeric_options("em_apl") == {"alpha": float, "beta": float, "share": float, "warm_up": int, "eps": float}
+    assert numeric_options("wan") == {"weight": float, "eps": float}

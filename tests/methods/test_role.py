@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from tacit.labels import Labels
-from tacit.methods.an import AssumeNegative
 from tacit.methods.base import Batch, Clock, View
 from tacit.methods.parts import HyperParameterError
 from tacit.methods.role import ROLE
+from tacit.methods.wan import WeakAssumeNegative
 
 CLOCK = Clock(0, 0, 1, 0, 1)
 
@@ -74,7 +74,7 @@ def test_hand_over_clips_the_estimates(observed: Labels) -> None:
 def test_hand_over_from_a_method_without_estimates_changes_nothing(observed: Labels) -> None:
     later = ROLE(nn.Identity(), observed, k=1.0)
     before = later.theta.all().clone()
-    later.hand_over(AssumeNegative(nn.Identity(), observed))
+    later.hand_over(WeakAssumeNegative(nn.Identity(), observed))
     assert torch.equal(later.theta.all(), before)
 
 

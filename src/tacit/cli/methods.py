@@ -1,28 +1,36 @@
-"""`tacit methods [NAME] [--json]`: the methods, what observed labels they need, and their hyper-parameters."""
+"""`tacit methods [NAME] [--json] [--plot gradient]`: the methods, what labels they need, their hyper-parameters."""
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import tyro
 
-from ..methods.registry import find_method, method_names
+from ..methods.registry import constructor, describe_method, find_method, method_names
 from . import console
 from .flags import flags_of
 from .listing import described, print_options
 from .options import parse
+from .recipe import OptionError
 
 
 @dataclass(frozen=True)
 class Methods:
     name: tyro.conf.Positional[str | None] = None  # one method, with its hyper-parameters
     json: bool = False  # for programs
+    plot: Literal["gradient"] | None = None  # draw NAME: its gradient by probability. NAME:key=value sets an option
+    against: str | None = None  # with --plot: other methods in the same drawing, as in an,asl:gamma_neg=2
+    out: Path | None = None  # with --plot: the file, .svg, .png or .pdf; unset: gradient-NAME.svg
 
 
 def run(argv: list[str]) -> int:
     chosen = parse("methods", Methods, argv, about="List the methods, or describe one.", recipes=False).config
+    if chosen.plot is not None:
+        return _plot(chosen)
+    if chosen.against is not None or chosen.out is not None:
+        raise OptionError("--against and --out belong to a drawing: add --plot gradient")
     if chosen.name is not None:
         entry = _entry(chosen.name)
         console.print_json(entry) if chosen.json else _describe(entry)
@@ -37,18 +45,28 @@ def run(argv: list[str]) -> int:
     return 0
 
 
+def _plot(chosen: Methods) -> int:
+    if chosen.name is None:
+        raise OptionError("--plot needs the NAME of a method: tacit methods em --plot gradient")
+    from .regimes import plot
+
+    others = [word.strip() for word in (chosen.against or "").split(",") if word.strip()]
+    plot(chosen.name, others, chosen.out, json=chosen.json)
+    return 0
+
+
 def _entry(name: str) -> dict[str, Any]:
-    method = find_method(name)
-    text = inspect.getdoc(method) or ""
+    method, told = find_method(name), describe_method(name)
     return {
         "name": name,
-        "summary": text.partition("\n")[0],
-        "description": text,
-        "needs": method.needs,
+        "summary": told.about.partition("\n")[0],
+        "description": told.about,
+        "formula_of": told.method,
+        "needs": told.needs,
         "needs_images": method.needs_images,
         "views": list(method.views),
-        "options": [described(flag) for flag in flags_of(method, "method")],
-        "page": f"docs/methods/{name}.md",
+        "options": [described(flag) for flag in flags_of(constructor(name), "method")],
+        "page": f"docs/methods/{told.page}.md",
     }
 
 

@@ -64,10 +64,10 @@ def method_group(seen: Mapping[str, Any]) -> Group | None:
     """The options of the method named by the common flag `--method`."""
     if not seen.get("method"):
         return None
-    from ..methods.registry import find_method
+    from ..methods.registry import constructor
 
     name = str(seen["method"])
-    return Group(name, find_method(name), f"Options of the method {name}; `tacit methods {name}` says more.")
+    return Group(name, constructor(name), f"Options of the method {name}; `tacit methods {name}` says more.")
 
 
 def source_group(seen: Mapping[str, Any]) -> Group | None:

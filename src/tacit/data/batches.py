@@ -112,6 +112,11 @@ class ImageInputs:
         return make_view(name, raw, draws, self.preprocessing)
 
 
+def epoch_address(stage: int, epoch: int) -> int:
+    """One number for an epoch of a stage, as views take it."""
+    return epoch + 1_000_003 * stage
+
+
 def permutation(n: int, *address: int) -> NDArray[np.int64]:
     """A shuffle of n rows that depends on its address (seed, stage, epoch, part) alone."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(address))).permutation(n)
@@ -193,7 +198,7 @@ class Batches:
             labels = self.states.index_select(0, index)
         else:
             labels = torch.from_numpy(self.labels.rows(index.cpu().numpy())).to(self.device)
-        when = epoch + 1_000_003 * self.number
+        when = epoch_address(self.number, epoch)
         views = {
             name: self.inputs.view(name, raw, index, (self.seed, when, number))
             for number, name in enumerate(self.views)
@@ -208,11 +213,17 @@ class Batches:
 
 
 def in_order(
-    inputs: Inputs, device: torch.device, *, view: str = "plain", rows: range | None = None
+    inputs: Inputs,
+    device: torch.device,
+    *,
+    view: str = "plain",
+    rows: range | None = None,
+    address: tuple[int, int, int] = (0, 0, 0),
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """(index, inputs) over all rows (or a range of them) in row order: for scores and sweeps, never for training."""
+    """(index, inputs) over all rows (or a range of them) in row order: for scores and sweeps, never for training.
+    `address` (seed, epoch, view number) is where a view that draws takes its randomness from."""
     wanted = np.arange(len(inputs)) if rows is None else np.arange(rows.start, rows.stop)
     order = np.split(wanted, np.arange(inputs.chunk, len(wanted), inputs.chunk))
     for chosen, raw in zip(order, inputs.stream(order), strict=True):
         index = torch.from_numpy(chosen).to(device)
-        yield index, inputs.view(view, raw, index, (0, 0, 0)).inputs
+        yield index, inputs.view(view, raw, index, address).inputs

@@ -1,4 +1,4 @@
-"""Cross-entropies under partial labels, cell by cell: BCE, IU, IUN, AN, AN-LS, WAN, PR.
+"""Cross-entropies under partial labels, cell by cell: BCE, IU, IUN, AN, AN-LS, N-LS, WAN, PR.
 
 Every function takes logits [..., B, C] and int8 label states [B, C] (1 present, 0 unknown, -1 absent), and returns the
 loss of every cell [..., B, C]. The published systems know one reduction: the mean over all cells, also where most of
@@ -46,6 +46,12 @@ def known_only(logits: Tensor, labels: Tensor, *, smoothing: float = 0.0, eps: f
 def assume_negative(logits: Tensor, labels: Tensor, *, smoothing: float = 0.0, eps: float = 0.0) -> Tensor:
     """AN: whatever is not known to be present counts as absent. With `smoothing` s, AN-LS: targets 1 - s and s."""
     return cross_entropy(logits, _targets(logits, labels, smoothing), eps=eps)
+
+
+def smoothed_unknown(logits: Tensor, labels: Tensor, *, smoothing: float, eps: float = 0.0) -> Tensor:
+    """N-LS: as AN, but an unknown cell's target is `smoothing`; known cells keep their hard targets 1 and 0."""
+    unknown = 1 - labels.abs().to(wide(logits).dtype)
+    return cross_entropy(logits, _targets(logits, labels) + smoothing * unknown, eps=eps)
 
 
 def weak_negatives(logits: Tensor, labels: Tensor, *, weight: float, eps: float = 0.0) -> Tensor:

@@ -103,11 +103,10 @@ class Method(nn.Module):
     capturable: ClassVar[bool] = True
     needs_images: ClassVar[bool] = False  # True: cannot run on cached features
     needs: ClassVar[str] = ""  # in words, what observed labels it fits: printed by `tacit methods`
-    ignores_unknown: ClassVar[bool] = (
-        False  # True: an unknown cell gives its logit no gradient; checked for every method
-    )
     example_options: ClassVar[Mapping[str, Any]] = {}  # values of the required keywords, for checks and examples
 
+    unknown: str  # what an unknown label is to this method, in a few words: printed with every run and in every table
+    ignores_unknown: bool = False  # True: an unknown cell gives its logit no gradient; checked for every method
     net: nn.Module
 
     def __init__(self, net: nn.Module, observed: Labels) -> None:
@@ -137,6 +136,10 @@ class Method(nn.Module):
 
     def estimates(self) -> Tensor | None:
         """Current guess of the training labels as probabilities [N, C], for diagnosis."""
+        return None
+
+    def pseudo_labels(self) -> Tensor | None:
+        """The labels it made up so far, int8 [N, C]: 1, -1, and 0 where it made none; for diagnosis."""
         return None
 
     def hand_over(self, previous: Method) -> None:

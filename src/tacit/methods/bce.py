@@ -1,28 +1,60 @@
-"""BCE over known labels; by observation also the published IU and IUN."""
+"""BCE: cross-entropy under partial labels, and most baselines of the field as its options (see `names.py`)."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
+import torch
 from torch import Tensor, nn
 
-from ..functional.partial import known_only
+from ..functional.partial import assume_negative, known_only, smoothed_unknown
 from ..labels import Labels
 from .base import Batch, Clock, Method
-from .parts import Epsilon, checked_eps
+from .parts import Epsilon, Smoothing, Unknown, checked_eps, checked_smoothing, checked_unknown, number_within
 
 
 class BCE(Method):
-    """Binary cross-entropy over known labels; unknown ones are left out."""
+    """Binary cross-entropy over known labels; unknown ones are left out, or count as negatives."""
 
     needs: ClassVar[str] = (
         "known negatives beside positives: full labels, one negative per image (IU), all (IUN), a share"
     )
-    ignores_unknown: ClassVar[bool] = True
 
-    def __init__(self, net: nn.Module, observed: Labels, *, eps: Epsilon = 0.0) -> None:
+    def __init__(
+        self,
+        net: nn.Module,
+        observed: Labels,
+        *,
+        unknown: Unknown = "ignore",
+        smoothing: Smoothing = 0.0,
+        smoothed: Annotated[
+            Literal["all", "unknown"], "whose targets are smoothed: all cells, or only unknown ones taken for negative"
+        ] = "all",
+        l1: Annotated[float, "times the sum of absolute weights (biases and norms left out), added to the loss"] = 0.0,
+        l2: Annotated[float, "times the sum of squared weights (biases and norms left out), added to the loss"] = 0.0,
+        eps: Epsilon = 0.0,
+    ) -> None:
         super().__init__(net, observed)
+        self.unknown = checked_unknown(unknown, observed)
+        self.ignores_unknown = unknown == "ignore"
+        self.smoothing, self.smoothed = checked_smoothing(smoothing), smoothed
+        self.l1, self.l2 = number_within("l1", l1, 0.0, 1.0), number_within("l2", l2, 0.0, 1.0)
         self.eps = checked_eps(eps)
 
     def loss(self, batch: Batch, clock: Clock) -> dict[str, Tensor]:
-        return {"bce": known_only(self.net(batch.inputs), batch.labels, eps=self.eps).mean()}
+        terms = {"bce": self._cells(self.net(batch.inputs), batch.labels).mean()}
+        if self.l1:
+            terms["l1"] = self.l1 * torch.stack([w.abs().sum() for w in self._weights()]).sum()
+        if self.l2:
+            terms["l2"] = self.l2 * torch.stack([w.square().sum() for w in self._weights()]).sum()
+        return terms
+
+    def _cells(self, logits: Tensor, labels: Tensor) -> Tensor:
+        if self.unknown == "ignore":
+            return known_only(logits, labels, smoothing=self.smoothing, eps=self.eps)
+        if self.smoothed == "unknown":
+            return smoothed_unknown(logits, labels, smoothing=self.smoothing, eps=self.eps)
+        return assume_negative(logits, labels, smoothing=self.smoothing, eps=self.eps)
+
+    def _weights(self) -> list[nn.Parameter]:
+        return [p for p in self.net.parameters() if p.requires_grad and p.ndim > 1]

@@ -24,6 +24,7 @@ class ExpectedPositiveRegularisation(Method):
     """Cross-entropy over known labels, plus a penalty on the mean number of predicted positives."""
 
     needs: ClassVar[str] = "some positives, and the number of positives to expect per image"
+    unknown: str = "ignore, but counted in k"
     example_options: ClassVar[Mapping[str, Any]] = {"k": 1.5}
 
     def __init__(self, net: nn.Module, observed: Labels, *, k: ExpectedPositives, eps: Epsilon = 0.0) -> None:

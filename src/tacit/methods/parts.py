@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..errors import UserError
+from ..labels import Labels
 
 # What a hyper-parameter means, once: the text is the help of the command-line flag made from the keyword.
 Epsilon = Annotated[float, "0: exact logarithms. 1e-5: the -log(p + 1e-5) of the published programs"]
 Smoothing = Annotated[float, "targets become 1 - s and s. 0.1: the published program; 0.05: the paper as written"]
+Unknown = Annotated[Literal["negative", "ignore"], "what an unknown label is: a negative, or left out of the loss"]
+Alpha = Annotated[
+    float, "weight of the entropy of unknown labels (published: VOC 0.2, COCO and NUS-WIDE 0.1, CUB 0.01)"
+]
 ExpectedPositives = Annotated[
     float,
     "expected number of positive classes per image (published: VOC 1.5, COCO 2.9, NUS-WIDE 1.9, CUB 31.4). "
@@ -24,6 +29,10 @@ ExpectedPositives = Annotated[
 
 class HyperParameterError(UserError, ValueError):
     """A hyper-parameter that is missing, unknown or out of its range."""
+
+
+class NoKnownNegative(HyperParameterError):
+    """Unknown labels are to be ignored, and nothing else says what is absent."""
 
 
 def number_within(name: str, value: float, low: float, high: float, hint: str = "") -> float:
@@ -40,6 +49,20 @@ def checked_eps(eps: float) -> float:
 
 def checked_smoothing(smoothing: float) -> float:
     return number_within("smoothing", smoothing, 0.0, 0.5, "0.5 would teach every class the same target")
+
+
+def checked_alpha(alpha: float) -> float:
+    return number_within("alpha", alpha, 0.0, math.inf)
+
+
+def checked_unknown(unknown: Literal["negative", "ignore"], observed: Labels) -> Literal["negative", "ignore"]:
+    """Positives alone, all else ignored, teach a network to say yes to everything."""
+    if unknown == "ignore" and not observed.counts().absent.any():
+        raise NoKnownNegative(
+            "unknown = ignore leaves nothing but positives to learn from: not one label is known to be absent, and "
+            "the answer yes to everything would be perfect. Say unknown = negative, or choose a method for such labels"
+        )
+    return unknown
 
 
 def checked_expected_positives(k: float, classes: int) -> float:

@@ -1,4 +1,4 @@
-"""Methods found by the name of their file: `methods/foo.py` holds the method `foo`, and there is no other list.
+"""Methods found by name: `methods/foo.py` holds the method `foo`; `names.py` adds published names for one with presets.
 
 Listing names costs no import of torch; finding one imports its module.
 """
@@ -9,12 +9,13 @@ import importlib
 import inspect
 import pkgutil
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from ..errors import UserError
+from .names import NAMES
 
 if TYPE_CHECKING:
     from torch import nn
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ..labels import Labels
     from .base import Method
 
-PLUMBING = {"base", "parts", "registry"}  # modules of this room that are no methods
+PLUMBING = {"base", "names", "parts", "registry"}  # modules of this room that are no methods
 
 
 class MethodError(UserError):
@@ -40,19 +41,30 @@ class Option:
     help: str
 
 
+@dataclass(frozen=True)
+class Described:
+    """What `tacit methods` says of a name."""
+
+    about: str  # first line, then the rest
+    needs: str
+    method: str  # the module that holds it
+    page: str  # its name below docs/methods
+
+
 def method_names() -> list[str]:
     import tacit.methods
 
-    return sorted(m.name for m in pkgutil.iter_modules(tacit.methods.__path__) if m.name not in PLUMBING)
+    files = (m.name for m in pkgutil.iter_modules(tacit.methods.__path__) if m.name not in PLUMBING)
+    return sorted([*files, *NAMES])
 
 
 def find_method(name: str) -> type[Method]:
-    """The one Method class that the module of this name defines."""
+    """The one Method class that the module of this name, or of the method behind it, defines."""
     if name not in (names := method_names()):
         raise MethodError(f"no method named '{name}'{_did_you_mean(name, names)}. Methods: {', '.join(names)}")
     from .base import Method
 
-    module = importlib.import_module(f"tacit.methods.{name}")
+    module = importlib.import_module(f"tacit.methods.{_module_of(name)}")
     here = [
         thing
         for thing in vars(module).values()
@@ -63,24 +75,79 @@ def find_method(name: str) -> type[Method]:
     return here[0]
 
 
-def method_options(method: type[Method]) -> dict[str, Option]:
+def describe_method(name: str) -> Described:
+    method = find_method(name)
+    if name in NAMES:
+        told = NAMES[name]
+        return Described(told.about, told.needs, told.method, told.page or name)
+    return Described(inspect.getdoc(method) or "", method.needs, name, name)
+
+
+def constructor(name: str) -> Callable[..., Method]:
+    """What builds the method of this name: its signature has the name's defaults, without what the name has decided."""
+    method = find_method(name)
+    if name not in NAMES:
+        return method
+    preset = NAMES[name]
+
+    def build(net: nn.Module, observed: Labels, **options: Any) -> Method:
+        return method(net, observed, **{**preset.defaults, **preset.fixed, **options})
+
+    signature = inspect.signature(method)
+    left = [p for p in signature.parameters.values() if p.name not in preset.fixed]
+    left = [p.replace(default=preset.defaults[p.name]) if p.name in preset.defaults else p for p in left]
+    build.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]
+    build.__annotations__ = get_type_hints(method.__init__, include_extras=True)
+    return build
+
+
+def method_options(name: str) -> dict[str, Option]:
     """Typed hyper-parameters by name, in the order of the constructor."""
-    hints = get_type_hints(method.__init__, include_extras=True)
-    keywords = inspect.signature(method.__init__).parameters.values()
+    builder = constructor(name)
+    hints = get_type_hints(builder.__init__ if inspect.isclass(builder) else builder, include_extras=True)
+    keywords = inspect.signature(builder).parameters.values()
     return {p.name: _option(p, hints.get(p.name)) for p in keywords if p.kind is p.KEYWORD_ONLY}
+
+
+def numeric_options(name: str) -> dict[str, type]:
+    """The hyper-parameters that are numbers, which a search may try, and whether whole ones."""
+    kinds = {key: set(get_args(o.type)) or {o.type} for key, o in method_options(name).items()}
+    return {key: float if float in kind else int for key, kind in kinds.items() if kind & {int, float}}
+
+
+def preset_options(name: str) -> dict[str, Any]:
+    """What the name itself decides of its method, defaults included: said with every run."""
+    return {**NAMES[name].defaults, **NAMES[name].fixed} if name in NAMES else {}
 
 
 def build_method(name: str, net: nn.Module, observed: Labels, options: Mapping[str, Any] | None = None) -> Method:
     """The method of this name with checked hyper-parameters; numbers read from a file or a flag are fitted to type."""
-    method, given = find_method(name), dict(options or {})
-    known = method_options(method)
+    builder, known, given = constructor(name), method_options(name), dict(options or {})
     for wrong in (key for key in given if key not in known):
         takes = f"{name} takes {', '.join(known)}" if known else f"{name} takes no hyper-parameters"
         raise MethodError(f"{name} has no hyper-parameter '{wrong}'{_did_you_mean(wrong, known)}. {takes}")
     for option in known.values():
         if option.required and option.name not in given:
             raise MethodError(f"{name} needs {option.name} to be set: {option.help}")
-    return method(net, observed, **{key: _fitted(name, known[key], value) for key, value in given.items()})
+    from .parts import NoKnownNegative
+
+    try:
+        return builder(net, observed, **{key: _fitted(name, known[key], value) for key, value in given.items()})
+    except NoKnownNegative as error:
+        raise NoKnownNegative(f"{name}: {error}: {', '.join(_fit_without_negatives())}.") from error
+
+
+def _fit_without_negatives() -> list[str]:
+    """The names whose unknown labels are not simply ignored."""
+    fixed = {
+        name: {**{k: o.default for k, o in method_options(name).items()}, **preset_options(name)}
+        for name in method_names()
+    }
+    return [name for name, options in fixed.items() if options.get("unknown") != "ignore"]
+
+
+def _module_of(name: str) -> str:
+    return NAMES[name].method if name in NAMES else name
 
 
 def _option(parameter: inspect.Parameter, hint: Any) -> Option:

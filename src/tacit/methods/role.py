@@ -34,6 +34,7 @@ class ROLE(Method):
     """Regularised online label estimation: classifier and label estimates fit the known labels and each other."""
 
     needs: ClassVar[str] = "some positives, and the number of positives to expect per image"
+    unknown: str = "estimated"
     example_options: ClassVar[Mapping[str, Any]] = {"k": 1.5}
 
     def __init__(self, net: nn.Module, observed: Labels, *, k: ExpectedPositives, eps: Epsilon = 0.0) -> None:

@@ -27,6 +27,7 @@ class WeakAssumeNegative(Method):
     ) -> None:
         super().__init__(net, observed)
         self.weight = _published_weight(observed) if weight is None else number_within("weight", weight, 0.0, 1.0)
+        self.unknown = f"negative, weight {self.weight:.3g}"
         self.eps = checked_eps(eps)
 
     def loss(self, batch: Batch, clock: Clock) -> dict[str, Tensor]:
