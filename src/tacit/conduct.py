@@ -25,6 +25,7 @@ from .data.source import Split
 from .errors import UserError
 from .evaluate import Scores, calibration_figures, counts, decisions, figures, scores
 from .files import alone_in, atomic_write
+from .gradients import write_regime
 from .label_table import LabelTable, write_label_table
 from .labels import Labels
 from .methods.base import Method, Stage
@@ -215,6 +216,7 @@ def _finish(
         chosen = RunDirectory(directory.path / "search" / _name(verdict.main.point))
         shutil.copyfile(chosen.metrics_file, directory.metrics_file)
     _write_model(directory, bench, method, inputs, verdict)
+    write_regime(directory, bench.observed)
     for name in verdict.told:
         _write_scores(directory, name, bench, verdict.told[name])
     _write_examples(directory, bench.splits["test"])
@@ -320,8 +322,7 @@ def _write_model(
     directory: RunDirectory, bench: Bench, method: Method, inputs: dict[str, Inputs], verdict: Verdict
 ) -> None:
     test = inputs["test"]
-    options = {**bench.config.method_options, **of_method(verdict.main.point)}
-    config = replace(bench.config, method_options=options)
+    config = replace(bench.config, method_options={**bench.config.method_options, **of_method(verdict.main.point)})
     on_images = isinstance(test, ImageInputs)
     write_model(
         directory,

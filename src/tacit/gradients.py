@@ -8,6 +8,7 @@ that training uses.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -20,9 +21,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from .errors import UserError
+from .files import read_text
 from .labels import ABSENT, PRESENT, UNKNOWN, Labels
 from .methods.base import Batch, Clock, Method, Swept, View
 from .methods.registry import build_method, find_method, method_options
+from .run import RunDirectory
 
 FORMAT = 1
 STATES = {PRESENT: "present", UNKNOWN: "unknown", ABSENT: "absent"}
@@ -92,6 +95,18 @@ def gradient_regime(
     return Regime(name, given, unknown, PROBABILITIES, curves, tuple(notes))
 
 
+def write_regime(directory: RunDirectory, observed: Labels) -> None:
+    """The regime of the model in a run's directory, for the report: with as many classes as it has, and the kinds of
+    labels it was given."""
+    model = json.loads(read_text(directory.model_file))
+    if find_method(model["method"]).needs_images:
+        return
+    counts = zip((PRESENT, ABSENT, UNKNOWN), observed.counts(), strict=True)
+    given = [state for state, cells in counts if cells.any()]
+    regime = gradient_regime(model["method"], model["method_options"], classes=len(observed.classes), states=given)
+    directory.write_json(directory.path / "gradients.json", regime.describe())
+
+
 def _completed(name: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     example = find_method(name).example_options
     missing = [o.name for o in method_options(name).values() if o.required and o.name not in options]
@@ -118,7 +133,7 @@ class _Asked:
         self.observed = Labels.from_dense(states, [f"class {i}" for i in range(classes)])
 
     def method(self) -> Method:
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)  # torch.manual_seed would reach into a GPU's stream as well
         return build_method(self.name, _Through(), self.observed, self.options).double()
 
     def logits(self, rest: float = REST) -> Tensor:

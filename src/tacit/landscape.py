@@ -69,6 +69,9 @@ class Plane:
             raise LandscapeError(f"a span of {self.span:g}: give a number above 0 (1 moves weights by their own norm)")
         if self.images < 1:
             raise LandscapeError(f"{self.images} images: the loss needs at least 1")
+        for seed in (self.seed, self.direction_seed):
+            if not 0 <= seed < 2**63:
+                raise LandscapeError(f"seed {seed}: give a whole number from 0 to {2**63 - 1}")
 
     @property
     def steps(self) -> NDArray[np.float64]:
@@ -154,8 +157,7 @@ def solution(directory: RunDirectory, described: Mapping[str, Any], bench: Bench
     kept, _ = load(directory.weights_file)
     net = build_net(described["net"], len(bench.source.classes))
     if plane.loss is None:
-        options = {**described["method_options"], **_searched(directory, described["method_options"])}
-        method = build_method(described["method"], net, bench.observed, options)
+        method = build_method(described["method"], net, bench.observed, described["method_options"])
     else:
         method = build_method(plane.loss, net, bench.observed, plane.loss_options)
         kept = {name: tensor for name, tensor in kept.items() if name.startswith("net.")}
@@ -169,12 +171,6 @@ def solution(directory: RunDirectory, described: Mapping[str, Any], bench: Bench
             "without memory, for example --loss an or --loss em."
         )
     return method
-
-
-def _searched(directory: RunDirectory, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Hyper-parameters of the method that a search chose."""
-    chosen = directory.result().get("options", {}).get("method") or {}
-    return {name: value for name, value in chosen.items() if options.get(name) != value}
 
 
 def drawn_rows(total: int, plane: Plane) -> Rows:

@@ -21,6 +21,7 @@ COMMANDS = {
     "evaluate": "score a run's model on a split against known labels",
     "predict": "probabilities and tags for images that have no labels",
     "compare": "run directories -> a table, and one self-contained report page",
+    "landscape": "the training loss around runs' solutions, for the report to draw",
     "table": "run, resume or collect the recipes of a published table",
     "observe": "hide labels as an observation model does and write what is left",
     "features": "compute a backbone's features once, or bring in ready-made ones",

@@ -12,18 +12,20 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from markupsafe import Markup
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from .compare import Comparison, Group
-from .figures import WIDE, Figure
+from .figures import USUAL, Figure
 from .records import ReportError
-from .style import INK, MUTED, Look, drawing, inline_svg
+from .style import MUTED, Look, drawing, inline_svg
 
 RADIUS = 0.5  # of the plane around the solution that the number for flatness is taken over
 LEVELS = 13
 PANEL, RELIEF = (360.0, 300.0), (340.0, 260.0)
+RELIEFS = 6  # more would make a heavy page
 COLOURS = "cividis_r"  # even steps of lightness, and readable with the common colour-vision deficiencies
-BELOW = "#ffffff"  # of what lies lower than the solution
+BELOW, MARK = "#ffffff", "#101214"  # what lies lower than the solution; marks on the map, in either theme
 Values = NDArray[np.float64]
 
 
@@ -113,15 +115,16 @@ def _figure(drawn: Mapping[int, Drawn], key: str, name: str) -> Figure:
     shown = list(drawn.values())
     levels = common_levels([one.first for one in shown])
     maps = [_map(one, levels, f"{name}-map{at}") for at, one in enumerate(shown)]
-    reliefs = [_relief(one, levels, f"{name}-relief{at}") for at, one in enumerate(shown)]
-    title = "Loss landscape, each run under its own loss" if not key else f"Loss landscape, all under the loss {key}"
-    panels = (*maps, *reliefs, _profile(shown, f"{name}-profile"))
+    few = shown if len(shown) <= RELIEFS else []
+    reliefs = [_relief(one, levels, f"{name}-relief{at}") for at, one in enumerate(few)]
+    title = "Each run under its own loss" if not key else f"Under the loss {key}"
+    panels = (*maps, _profile(shown, f"{name}-profile"), *reliefs)
     return Figure(name, title, panels, _caption(shown, key), tuple(drawn))
 
 
 def common_levels(surfaces: Iterable[Surface]) -> Values:
     """One scale for all: from the solution to the highest point, closer together at the bottom."""
-    tops = [np.nanmax(surface.rise) for surface in surfaces]
+    tops = [np.max(s.rise, initial=0.0, where=np.isfinite(s.rise)) for s in surfaces]
     return np.asarray(max([*tops, 1e-9]) * (np.arange(LEVELS) / (LEVELS - 1)) ** 2)
 
 
@@ -148,12 +151,14 @@ def _map(one: Drawn, levels: Values, prefix: str) -> Markup:
     surface = one.first
     with drawing(*PANEL) as figure:
         axes = figure.subplots()
-        filled = axes.contourf(surface.steps, surface.steps, surface.rise.T, levels, **_colours())
+        filled = axes.contourf(surface.steps, surface.steps, surface.rise.T, levels, extend="min", **_colours(levels))
         axes.contour(surface.steps, surface.steps, surface.rise.T, levels, colors=MUTED, linewidths=0.4)
-        axes.plot(0, 0, "+", ms=9, mew=1.4, color=INK)
+        axes.plot(0, 0, "+", ms=9, mew=1.4, color=MARK)
         turn = np.linspace(0, 2 * np.pi, 60)
-        axes.plot(RADIUS * np.cos(turn), RADIUS * np.sin(turn), color=INK, lw=0.8, ls=(0, (2, 2)))
+        axes.plot(RADIUS * np.cos(turn), RADIUS * np.sin(turn), color=MARK, lw=0.8, ls=(0, (2, 2)))
         axes.set_aspect("equal")
+        axes.set_xticks(np.linspace(surface.steps[0], surface.steps[-1], 5))
+        axes.set_yticks(np.linspace(surface.steps[0], surface.steps[-1], 5))
         axes.grid(False)
         axes.set_title(f"{one.group.label}: {surface.solution:.3g} at the solution", fontsize=9.5)
         axes.set_xlabel("first direction")
@@ -169,28 +174,27 @@ def _relief(one: Drawn, levels: Values, prefix: str) -> Markup:
     across, along = np.meshgrid(surface.steps, surface.steps)
     with drawing(*RELIEF) as figure:
         axes: Any = figure.add_subplot(projection="3d")
-        colours = _colours()
-        axes.plot_surface(
-            across, along, surface.rise.T, rcount=20, ccount=20, cmap=colours["cmap"], norm=colours_norm(levels), lw=0
-        )
-        axes.set_zlim(min(0.0, float(np.nanmin(surface.rise))), levels[-1])
+        axes.plot_surface(across, along, surface.rise.T, rcount=20, ccount=20, lw=0, **_colours(levels))
+        axes.set_zlim(np.min(surface.rise, initial=0.0, where=np.isfinite(surface.rise)), levels[-1])
         axes.set_title(one.group.label, fontsize=9.5)
         axes.tick_params(labelsize=7, pad=0)
+        for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
+            axis.pane.fill = False
+            axis.set_major_locator(MaxNLocator(4))
         axes.view_init(28, -55)
         return inline_svg(figure, prefix, f"Relief of the loss around the solution of {one.group.label}")
 
 
-def colours_norm(levels: Values) -> Any:
-    return mpl.colors.BoundaryNorm(levels, 256, extend="min")
-
-
-def _colours() -> dict[str, Any]:
-    return {"cmap": mpl.colormaps[COLOURS].with_extremes(under=BELOW), "extend": "min"}
+def _colours(levels: Values) -> dict[str, Any]:
+    """Every stretch between two levels has a colour of its own, however narrow it is."""
+    shades = mpl.colormaps[COLOURS](np.linspace(0, 1, len(levels) - 1))
+    colours = mpl.colors.ListedColormap(shades).with_extremes(under=BELOW, over=shades[-1])
+    return {"cmap": colours, "norm": mpl.colors.BoundaryNorm(levels, len(shades))}
 
 
 def _profile(shown: Sequence[Drawn], prefix: str) -> Markup:
     """The rise along each direction through the solution."""
-    with drawing(*WIDE) as figure:
+    with drawing(*USUAL) as figure:
         axes = figure.subplots()
         for one in shown:
             steps, rise = one.first.steps, one.first.rise
@@ -199,7 +203,7 @@ def _profile(shown: Sequence[Drawn], prefix: str) -> Markup:
                 steps, rise[:, middle], color=one.look.color, ls=one.look.dash, lw=1.8, marker=one.look.marker, ms=4
             )
             axes.plot(steps, rise[middle], color=one.look.color, ls=one.look.dash, lw=0.9)
-        axes.set_title("along the first direction (thick, with marks) and the second (thin)")
+        axes.set_title("along the first direction (thick) and the second (thin)", fontsize=9.5)
         axes.set_xlabel("step from the solution")
         axes.set_ylabel("rise of the loss")
         axes.margins(x=0.02)

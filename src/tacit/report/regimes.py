@@ -84,7 +84,9 @@ def regimes_figure(comparison: Comparison, looks: Sequence[Look]) -> Figure | No
         return None
     drawn = [one for _, one in found]
     panels = tuple(_panel(drawn, state) for state in panels_of(drawn))
-    return Figure("regimes", "Gradient regimes", panels, caption(drawn), tuple(position for position, _ in found))
+    return Figure(
+        "regimes", "How each method pushes a cell", panels, caption(drawn), tuple(position for position, _ in found)
+    )
 
 
 def draw_file(drawn: Sequence[Drawn], path: Path, kind: str) -> None:
@@ -117,7 +119,7 @@ def panels_of(drawn: Sequence[Drawn]) -> list[str]:
 def caption(drawn: Sequence[Drawn]) -> str:
     """What is drawn, and what each method adds."""
     text = (
-        "How a cell's loss changes with its logit (d loss / d logit), by the probability the network gives it and the "
+        "How a cell’s loss changes with its logit (d loss / d logit), by the probability the network gives it and the "
         "label it has, asked of each method itself. Training steps against the gradient: a curve above zero pushes the "
         "probability down, below zero up, at zero it leaves the cell alone."
     )
