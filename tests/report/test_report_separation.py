@@ -2,6 +2,7 @@
 
 import csv
 import re
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -149,3 +150,15 @@ def test_markdown_and_csv_have_the_distances(tmp_path: Path) -> None:
         rows = [row for row in csv.DictReader(file) if row["metric"] == "W1" and row["label"] == "EPR"]
     assert {(r["split"], r["class"]): r["mean"] for r in rows}["train", "cow"] == "0.9"
     assert len(rows) == 3 * 4
+
+
+def test_the_sheet_for_a_page_of_results_has_a_panel_per_pair(tmp_path: Path) -> None:
+    comparison_of(tmp_path)
+    tool = Path(__file__).parents[2] / "tools" / "draw_results.py"
+    draw = runpy.run_path(str(tool))["separation"]
+    drawn = [axes for axes in draw([tmp_path]).axes if axes.get_visible()]
+    assert [axes.get_xlabel() for axes in drawn] == ["EPR", "ROLE"]
+    x, y = drawn[1].lines[1].get_data()
+    assert x == pytest.approx(GAPS["role"], abs=1e-6) and y == pytest.approx(GAPS["an"], abs=1e-6)
+    with pytest.raises(SystemExit, match="give runs of a baseline"):
+        draw([tmp_path / "role0"])
