@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 from ..labels import UNKNOWN
 from ..metrics.calibration import BINS, reliability
 from ..metrics.inputs import MetricError
-from .compare import Comparison, Group, Spread
+from .compare import FULL, Comparison, Group, Spread
 from .figures import WIDTH, Figure
 from .records import RunRecord
 from .style import INK, MUTED, Look, drawing, inline_svg
-from .tables import BLANK, Cell, Column, Row, Table
+from .tables import BLANK, DASH, Cell, Column, Row, Table
 
 FEWEST = 10  # known cells that a bin needs for its share of positives to be drawn
 FLOOR = 1e-5  # the smallest share of cells drawn
 # Under which thresholds decisions are told: as a column is named, and as it is explained.
 WHERE = {
-    "half": ("at 0.5", "at 0.5"),
-    "one": ("at the one", "at the one threshold"),
+    "half": ("at\u00a00.5", "at 0.5"),
+    "one": ("at\u00a0one", "at the one threshold"),
     "per_class": ("per class", "at each class’s own threshold"),
 }
 
@@ -130,11 +130,10 @@ def calibration_table(comparison: Comparison) -> Table | None:
         return None
     parts: list[tuple[Column, Callable[[Group], Cell]]] = [
         (Column("ECE", f"expected calibration error, {BINS} bins of equal width, all known cells"), _calibrated("ECE")),
-        (Column("ECE, equal mass", f"the same with {BINS} bins of equally many cells"), _calibrated("ECE_mass")),
-        (Column("class ECE", "mean over classes of each class's own error"), _calibrated("class_ECE")),
+        (Column("class ECE", "mean over classes of each class’s own error"), _calibrated("class_ECE")),
         (Column("Brier", "mean squared difference of probability and label"), _calibrated("brier")),
-        (Column("threshold", "highest OF1 on validation"), _one_cell),
-        (Column("per class", "lowest to highest of the thresholds with a class's highest F1"), _each_cell),
+        (Column("one threshold", "the highest OF1 on validation"), _one_cell),
+        (Column("per class", "lowest to highest of the thresholds of each class’s highest F1"), _each_cell),
     ]
     for metric in ("OF1", "CF1"):
         for which, (name, where) in WHERE.items():
@@ -145,13 +144,31 @@ def calibration_table(comparison: Comparison) -> Table | None:
 
 
 _CAPTION = (
-    "On test, percent except for thresholds; mean ± sd over seeds. ECE: by how much, on average over bins, probability "
-    "and share of positives differ. Where most labels are negative nearly all cells lie in the lowest bin of equal "
-    "width, so a small ECE says little of the positives. Thresholds were chosen on validation, on the labels named "
-    "below them, and on nothing of test: one for all classes with the highest OF1, and for each class the one with "
-    "its highest F1 (a class that validation cannot tell has the one). Chosen on labels of which many are hidden, "
-    "unknown counting as negative, a threshold is too strict for the truth. –: not told by the run, or no validation."
+    "On test, percent except for thresholds: mean over seeds, and their sd. ECE: by how much, on average over bins, "
+    "probability and share of positives differ; where most labels are negative, nearly all cells lie in the lowest "
+    "bins, and a small ECE says little of the positives. Thresholds were chosen on validation, on the labels named "
+    "below them, and on nothing of test: one for all classes, with the highest OF1, and for each class the one with "
+    "its highest F1 (a class without a positive or a negative there has the one). Where labels are hidden and unknown "
+    "ones count as negative, a threshold tends to be too strict for the truth. "
+    f"{DASH}: not told by the run, or no validation."
 )
+
+
+def calibration_numbers(group: Group) -> dict[str, Spread]:
+    """Everything the runs tell of calibration, thresholds and decisions on test, by name."""
+    names = dict.fromkeys(name for run in group.runs for name in run.calibration)
+    found = {name: _told(run.calibration.get(name) for run in group.runs) for name in names}
+    if _chosen(group).n:
+        found["threshold"] = _chosen(group)
+    for which, (_, where) in WHERE.items():
+        metrics = dict.fromkeys(name for run in group.runs for name in run.decisions.get(which, {}))
+        for name in metrics:
+            found[f"{name} {where}"] = _told(run.decisions.get(which, {}).get(name) for run in group.runs)
+    return found
+
+
+def _told(values: Iterable[float | None]) -> Spread:
+    return Spread(tuple(value for value in values if value is not None))
 
 
 def _calibrated(name: str) -> Callable[[Group], Cell]:
@@ -163,11 +180,10 @@ def _at(which: str, metric: str) -> Callable[[Group], Cell]:
 
 
 def _percent_cell(values: Iterable[float | None]) -> Cell:
-    spread = Spread(tuple(value for value in values if value is not None))
+    spread = _told(values)
     if not spread.n:
         return BLANK
-    sd = f" ± {100 * spread.sd:.2f}" if spread.n > 1 else ""
-    return Cell(f"{100 * spread.mean:.2f}{sd}", spread.mean)
+    return Cell(f"{100 * spread.mean:.2f}", spread.mean, below=f"± {100 * spread.sd:.2f}" if spread.n > 1 else "")
 
 
 def _one_cell(group: Group) -> Cell:
@@ -182,7 +198,7 @@ def _labels(runs: Iterable[RunRecord]) -> Iterable[str]:
     """Which validation labels each run chose on."""
     for run in runs:
         if run.thresholds is not None:
-            hidden = run.thresholds.labels != "clean"
+            hidden = run.thresholds.labels != "clean" and run.run.observe != FULL
             yield run.thresholds.labels + (f", unknown {run.thresholds.unknown}" if hidden else "")
 
 

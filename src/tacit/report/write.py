@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..files import atomic_write
-from .calibration import calibration_table
+from .calibration import calibration_numbers, calibration_table
 from .class_figures import third_mean
 from .compare import Comparison, Group
 from .separation import Apart, measure, separation_table
@@ -105,6 +105,8 @@ def _csv_lines(comparison: Comparison, group: Group) -> Iterator[list[str]]:
     for split in dict.fromkeys(split for run in group.runs for split in run.per_class_ap):
         for name, value in zip(group.first.classes, group.per_class_ap(split), strict=True):
             yield [split, "AP", _safe(name), _number(float(value)), "", str(len(group.runs))]
+    for metric, spread in calibration_numbers(group).items():
+        yield ["test", metric, "", _number(spread.mean), _number(spread.sd), str(spread.n)]
     yield ["test", "gap closed", "", _number(comparison.gap_closed(group)), "", str(len(group.runs))]
 
 
