@@ -84,6 +84,41 @@ def photos(tmp_path) -> list[Path]:
     return paths
 
 
+CHOSEN = {"labels": "observed", "metric": "OF1", "one": 0.75, "per_class": [0.7, 0.8, 0.1, 0.75], "fallback": []}
+
+
+class TestThresholds:
+    def test_a_half_unless_others_are_asked_for(self, tmp_path):
+        written(tmp_path, chosen=CHOSEN)
+        assert Model.load(tmp_path).thresholds.tolist() == [0.5] * 4
+        assert Model.load(tmp_path, thresholds="one").thresholds.tolist() == [0.75] * 4
+        wanted = np.array(CHOSEN["per_class"], np.float32)
+        assert np.array_equal(Model.load(tmp_path, thresholds="per-class").thresholds, wanted)
+
+    @pytest.mark.parametrize(
+        ("chosen", "said"),
+        [
+            (None, "written before runs chose thresholds on validation"),
+            ({"absent": "no images were held out for validation"}, "no images were held out .* Use --thresholds half"),
+            ({"one": "high"}, "cannot be read"),
+            ({}, "cannot be read"),
+            ("0.5", "cannot be read"),
+            ({"one": [0.1, 0.2]}, "cannot be read"),
+            ({"one": float("nan")}, "is no number"),
+        ],
+    )
+    def test_a_model_without_them_says_so(self, tmp_path, chosen, said):
+        written(tmp_path)
+        described = json.loads((tmp_path / "model.json").read_text())
+        described["chosen_thresholds"] = chosen
+        if chosen is None:
+            del described["chosen_thresholds"]
+        (tmp_path / "model.json").write_text(json.dumps(described))
+        assert Model.load(tmp_path).thresholds.tolist() == [0.5] * 4
+        with pytest.raises(ModelError, match=said):
+            Model.load(tmp_path, thresholds="one")
+
+
 class TestOnFeatures:
     def test_predicts_as_the_method_did(self, tmp_path, features):
         method = written(tmp_path)

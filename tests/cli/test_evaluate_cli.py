@@ -57,9 +57,15 @@ def test_the_model_says_what_the_file_says(run, capsys, monkeypatch):
 
 
 def test_validation_is_drawn_as_the_run_drew_it(run, capsys):
-    found = asked(capsys, run, "--split", "val")
+    kept = asked(capsys, run, "--split", "val")
+    (run / "scores-val.npz").rename(run / "aside.npz")
+    try:
+        found = asked(capsys, run, "--split", "val")
+    finally:
+        (run / "aside.npz").rename(run / "scores-val.npz")
     last = json.loads((run / "result.json").read_text())["metrics"]["val"]
     assert found["metrics"]["mAP"] == pytest.approx(last["mAP"])
+    assert found["metrics"] == pytest.approx(kept["metrics"])
 
 
 def test_every_image(run, capsys):
@@ -104,6 +110,16 @@ class TestRules:
     def test_threshold(self, run, capsys):
         strict, loose = (asked(capsys, run, "--threshold", t)["metrics"] for t in ("0.9", "0.1"))
         assert strict["OR"] < loose["OR"]
+
+    @pytest.mark.parametrize(("words", "which"), [("half", "half"), ("one", "one"), ("per-class", "per_class")])
+    def test_thresholds_that_validation_chose(self, run, capsys, words, which):
+        kept = json.loads((run / "result.json").read_text())
+        found = asked(capsys, run, "--thresholds", words)
+        assert {name: found["metrics"][name] for name in kept["decisions"]["test"][which]} == pytest.approx(
+            kept["decisions"]["test"][which]
+        )
+        wanted = [0.5] * 4 if which == "half" else np.broadcast_to(kept["thresholds"][which], 4)
+        assert found["threshold"] == pytest.approx(wanted)
 
     def test_oracle_threshold_is_called_one(self, run, capsys):
         found = asked(capsys, run, "--oracle-threshold", "CF1")
@@ -162,12 +178,14 @@ def test_what_a_person_reads(run, capsys):
         (["{run}", "--labels", "{strangers}"], "has labels of none of these 24 images"),
         (["{run}", "--threshold", "2"], "--threshold 2: scores are probabilities"),
         (["{run}", "--threshold", "0.5", "--oracle-threshold", "OF1"], "exclude each other"),
+        (["{run}", "--threshold", "0.5", "--thresholds", "one"], "--thresholds goes with neither --threshold nor"),
+        (["{run}", "--thresholds", "two"], "two"),
         (["{run}", "--bootstrap", "-1"], "--bootstrap -1: a number of resamples"),
         (["{run}", "--ap", "voc2007"], "voc2007"),
         (["{run}", "--treshold", "0.5"], "--treshold: did you mean --threshold"),
         (["{run}", "--labels-silence", "absent"], "says how to read the table of --labels"),
         (["{run}", "--features", "nowhere.npz"], "nowhere.npz"),
-        (["{run}", "--split", "val", "--device", "cuda"], "--device cuda: no CUDA device is available here"),
+        (["{run}", "--split", "all", "--device", "cuda"], "--device cuda: no CUDA device is available here"),
     ],
 )
 def test_mistakes(words, said, run, tmp_path, capsys):
