@@ -1,11 +1,16 @@
 """The reading of measured tables: pairs against the published order, hidden cells apart, and the figures."""
 
+import json
 import runpy
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+from tacit.tables.results import CellResult, to_json
+from tacit.tables.spec import Cell, find_table
 
 ROOT = Path(__file__).resolve().parents[1]
 EXPORT = ROOT / "docs" / "results" / "data" / "role_table1_voc2012_linear.json"
@@ -37,8 +42,90 @@ def test_rows_that_saw_all_labels_have_no_cost_of_selection(tool: dict[str, Any]
     assert "| ROLE |" in text and "| BCE |" not in text
 
 
-def test_the_figure_of_the_order_needs_only_the_repository() -> None:
-    figure = runpy.run_path(str(ROOT / "tools" / "draw_results.py"))["order"]()
+def exported(
+    folder: Path, table: str, cells: Sequence[Cell], ours: dict[str, tuple[float, ...]], *, protocol: str = "finetune"
+) -> Path:
+    """Made-up figures of early stopping; the best epoch is one point better, that on observed labels two worse."""
+
+    def by_rule(stopped: tuple[float, ...]) -> dict[str, tuple[float, ...]]:
+        others = {"clean": 1, "observed": -2}
+        return {"clean-stop": stopped, **{rule: tuple(v + by for v in stopped) for rule, by in others.items()}}
+
+    results = [
+        CellResult(
+            table=table, recipe=cell.recipe, source=cell.source, row=cell.row.name, protocol=cell.protocol,
+            metric="mAP", split="test", seeds=(0, 1, 2), observe_seeds=(1200,) * 3,
+            percent=by_rule(values), inputs="lite0", departures=("backbone lite0",), settings={}, oracles=(), images={},
+            seconds=1.0, device="cpu", select="clean-stop", unknown="negative",
+        )
+        for cell in cells
+        if (values := ours.get(cell.row.name if cell.protocol != "linear_init" else f"{cell.row.name}+LI"))
+    ]  # fmt: skip
+    file = folder / f"{table}_voc2012_{protocol}.json"
+    file.write_text(json.dumps(to_json(results, command="", date="", version="")))
+    return file
+
+
+@pytest.fixture
+def benchmark(tmp_path: Path) -> Path:
+    """Five rows in the published order but for EM, beaten by ROLE and by ROLE with a linear start; EntMin far below."""
+    cells = find_table("em_benchmark", ROOT / "recipes").choose(["voc2012"], ["finetune", "linear_init"])
+    ours = {
+        "an": (70.0, 70.1, 70.2),
+        "role": (72.0, 72.1, 72.3),
+        "role+LI": (73.0, 73.3, 73.2),
+        "em": (71.0, 71.1, 71.2),
+        "entmin": (40.0, 50.0, 60.0),
+    }
+    return exported(tmp_path, "em_benchmark", cells, ours)
+
+
+def test_a_paper_with_one_column_is_read_as_one(tool: dict[str, Any], benchmark: Path) -> None:
+    lines = list(tool["order"](benchmark, "clean-stop", together=True))
+    assert "| EM | ROLE | +1.32 ± 0.28 | -1.03 [-1.18, -0.89] | yes |" in lines
+    assert any(line.startswith("| EM | ROLE+LI | +0.83 ± 0.27 |") for line in lines)
+    assert "8 of 10 pairs in the published order; our seeds are sure of 2 of the other 2; 0 of them" in lines[-1]
+
+
+def test_what_early_stopping_changes(tool: dict[str, Any], benchmark: Path) -> None:
+    text = "\n".join(tool["stopping"](benchmark))
+    figures = "70.10 ± 0.10 | 71.10 ± 0.10 | 68.10 ± 0.10 | -1.00 [-1.00, -1.00] | +2.00 [+2.00, +2.00]"
+    assert f"| AN | {figures} |" in text
+    assert "| ROLE |" not in "\n".join(tool["stopping"](EXPORT))  # these runs knew no early stopping
+
+
+def test_a_choice_names_the_hyper_parameter_it_made(tool: dict[str, Any]) -> None:
+    selected = {"point": {"lr": 0.001, "weight": 0.2}, "epoch": 3}
+    assert tool["_point"]({"batch_size": 16, "lr": 0.1}, selected) == "16, 0.001, 3, weight 0.2"
+
+
+@pytest.fixture(scope="module")
+def drawing() -> dict[str, Any]:
+    return runpy.run_path(str(ROOT / "tools" / "draw_results.py"))
+
+
+def test_the_figure_of_the_benchmark(drawing: dict[str, Any], benchmark: Path) -> None:
+    (axes,) = drawing["benchmark"](benchmark.parent).axes
+    shown = {text.get_text() for text in axes.texts}
+    assert shown == {"AN", "ROLE", "ROLE+LI", "EM", "outside: EntMin, published 53.2, ours 50.0"}
+
+
+def test_the_figure_of_missing_labels(drawing: dict[str, Any], tmp_path: Path) -> None:
+    """A line per method over the shares, a level for full labels; the published drawing beside it."""
+    ours = {"bce": (90.0,) * 3, "em_20": (80.0,) * 3, "em_50": (85.0,) * 3, "em_80": (88.0,) * 3}
+    exported(tmp_path, "em_shares", find_table("em_shares", ROOT / "recipes").choose(protocols=["finetune"]), ours)
+    mine, published = drawing["shares"](tmp_path).axes
+    lines = {line.get_label(): list(line.get_ydata()) for line in mine.lines}
+    assert lines == {"EM": [80.0, 85.0, 88.0], "BCE, all labels": [90.0, 90.0]}
+    printed = {line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in published.lines}
+    assert printed["EM+APL"] == ([20, 50, 80], [80.8, 86.9, 89.1])
+    assert printed["BCE negative"] == ([50, 80], [81.1, 87.9])  # at 20 % it lies outside the published axis
+    with pytest.raises(SystemExit, match=r"em_benchmark_voc2012_linear\.json"):
+        drawing["benchmark"](tmp_path)
+
+
+def test_the_figure_of_the_order_needs_only_the_repository(drawing: dict[str, Any]) -> None:
+    figure = drawing["order"]()
     shown = [{text.get_text() for text in axes.texts} for axes in figure.axes]
     assert shown[0] == shown[1] and len(shown[0]) == 9
 

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from tacit.tables.ledger import of_cell
-from tacit.tables.results import CellResult, read_exports
+from tacit.tables.results import RULES, CellResult, read_exports
 from tacit.tables.spec import Cell, Table, find_table, table_names
 
 ROOT = Path(__file__).resolve().parents[1]
 RECIPES, RESULTS, PAGES = ROOT / "recipes", ROOT / "docs" / "results", ROOT / "docs" / "methods"
-READING = {"linear": "voc2012-linear.md", "finetune": "voc2012-finetune.md", "linear_init": "voc2012-finetune.md"}
+ROLE_PAGES = {"linear": "voc2012-linear.md", "finetune": "voc2012-finetune.md", "linear_init": "voc2012-finetune.md"}
+EM_PAGES = {"linear": "em-linear.md", "finetune": "em-finetune.md", "linear_init": "em-finetune.md"}
+SHARES_PAGES = dict.fromkeys(("linear", "finetune"), "em-shares.md")
+READING = {
+    "role_table1": ROLE_PAGES,
+    "role_table2": ROLE_PAGES,
+    "em_benchmark": EM_PAGES,
+    "em_shares": SHARES_PAGES,
+}
 WHAT = {"test": "test mAP", "train": "label recovery (train mAP)"}
 INTRODUCTION = """\
 Pascal VOC 2012, mean ± sd over three training seeds. Clean selection takes epoch and learning rate from true validation
-labels, as the paper does; observed selection from the labels a run is given.
-
-| row | protocol | percent | published | ours, clean selection | ours, observed selection |
-|---|---|---|--:|--:|--:|"""
+labels, as the paper does; observed selection from the labels a run is given."""
+STOPPING = """
+Clean-stop is early stopping: the best epoch before the first that does not improve on true validation labels, as in the
+paper of EM."""
 DIFFERENCES = """
 Ours is another experiment than the published one, so compare rows with each other. It differs in:
 """
@@ -29,18 +38,28 @@ NONE = "No published table that is reproduced here has a row of this method: the
 
 def section(method: str) -> str:
     """The text below the heading."""
-    lines: list[str] = []
-    departures: dict[str, dict[str, None]] = {}
-    for table in (find_table(name, RECIPES) for name in table_names(RECIPES)):
-        for cell, result in _measured(table, method):
-            where = f"[{cell.protocol}](../results/{READING[cell.protocol]})"
-            figures = f"{cell.published:.1f} | {result.text('clean')} | {result.text('observed')}"
-            lines.append(f"| {cell.row.label}, {cell.row.labels} | {where} | {WHAT[table.split]} | {figures} |")
-            departures.setdefault(cell.protocol, {}).update(dict.fromkeys(result.departures))
-    if not lines:
+    tables = (find_table(name, RECIPES) for name in table_names(RECIPES))
+    found = [(table, cell, result) for table in tables for cell, result in _measured(table, method)]
+    if not found:
         return NONE
+    rules = [rule for rule in RULES if any(rule in result.percent for _, _, result in found)]
+    lines = [
+        "| row | protocol | percent | published | " + " | ".join(f"ours, {rule} selection" for rule in rules) + " |",
+        "|---|---|---|--:" + "|--:" * len(rules) + "|",
+        *(_line(table, cell, result, rules) for table, cell, result in found),
+    ]
+    departures: dict[str, dict[str, None]] = {}
+    for _, cell, result in found:
+        departures.setdefault(cell.protocol, {}).update(dict.fromkeys(result.departures))
     differs = [f"* {protocol}: {'; '.join(texts)}" for protocol, texts in departures.items()]
-    return "\n".join([INTRODUCTION, *lines, DIFFERENCES, *differs, END])
+    stopped = STOPPING if "clean-stop" in rules else ""
+    return "\n".join([INTRODUCTION + stopped, "", *lines, DIFFERENCES, *differs, END])
+
+
+def _line(table: Table, cell: Cell, result: CellResult, rules: Sequence[str]) -> str:
+    where = f"[{cell.protocol}](../results/{READING[table.name][cell.protocol]})"
+    figures = " | ".join([cell.printed, *map(result.text, rules)])
+    return f"| {cell.row.label}, {cell.row.labels} | {where} | {WHAT[table.split]} | {figures} |"
 
 
 def _measured(table: Table, method: str) -> list[tuple[Cell, CellResult]]:

@@ -3,6 +3,7 @@
     python tools/read_results.py order EXPORT            which pairs of rows stand against the published order
     python tools/read_results.py pairs EXPORT            the difference of every two rows, also of two protocols
     python tools/read_results.py selection EXPORT        what selection on observed validation labels costs
+    python tools/read_results.py stopping EXPORT         what early stopping changes against the best epoch
     python tools/read_results.py chosen RUNS…            learning rate, batch size and epoch of every run
     python tools/read_results.py recovery RUNS…          training mAP over all cells, over hidden and over observed ones
     python tools/read_results.py grid RUNS…              validation and training mAP of every point of the search
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -31,29 +33,50 @@ from tacit.tables.spec import Cell, read_table
 
 ROOT = Path(__file__).resolve().parents[1]
 PRESENT, UNKNOWN = 1, 0
+STOPPED = "clean-stop"  # the published selection of the EM paper
 Lines = Iterator[str]
 
 
-def order(export: Path, rule: str) -> Lines:
+def order(export: Path, rule: str, *, together: bool = False) -> Lines:
     """Pairs of rows against the published order, and whether our seeds are sure of it."""
-    for protocol, rows in _by_protocol(export).items():
+    for protocol, rows in (_together(export) if together else _by_protocol(export)).items():
         yield f"{protocol}, {rule} selection\n"
         yield from _table("published higher", "published lower", "published", "ours [95 %]", "sure")
-        against = of = sure = 0
-        for (one, mine), (other, theirs) in combinations(rows, 2):
-            if one.published == other.published:
+        against = of = sure = close = 0
+        printed = [row for row in rows if row[0].published is not None]
+        for pair in combinations(printed, 2):
+            (high, ours), (low, below) = sorted(pair, key=lambda row: -(row[0].published or 0))
+            if high.published == low.published:
                 continue
             of += 1
-            (high, ours), (low, below) = sorted([(one, mine), (other, theirs)], key=lambda pair: -pair[0].published)
             found = difference(ours, below, rule)
             if found is None or found.mean > 0:
                 continue
             against += 1
             sure += found.high < 0
-            apart = f"{high.published - low.published:+.1f}"
-            yield _line(high.row.label, low.row.label, apart, interval(found), "yes" if found.high < 0 else "no")
-        told = f"{of - against} of {of} pairs in the published order"
-        yield f"\n{told}; our seeds are sure of {sure} of the other {against}\n"
+            close += _close_in_print(high, low)
+            labels = [_label(cell) if together else cell.row.label for cell in (high, low)]
+            yield _line(*labels, _apart(high, low), interval(found), _yes(found.high < 0))
+        told = (
+            f"{of - against} of {of} pairs in the published order; our seeds are sure of {sure} of the other {against}"
+        )
+        spreads = any(cell.sd for cell, _ in printed)
+        yield f"\n{told}" + (f"; {close} of them lie within the published spread" if spreads else "") + "\n"
+
+
+def _apart(high: Cell, low: Cell) -> str:
+    """The published difference, with as many digits as are printed, and its spread if the paper has one."""
+    assert high.published is not None and low.published is not None
+    digits = max(len(cell.printed.split()[0].partition(".")[2]) for cell in (high, low))
+    text = f"{high.published - low.published:+.{digits}f}"
+    return f"{text} ± {math.hypot(high.sd, low.sd):.{digits}f}" if high.sd and low.sd else text
+
+
+def _close_in_print(high: Cell, low: Cell) -> bool:
+    """Whether two published figures are closer than the standard deviation of their difference."""
+    if not (high.published and low.published and high.sd and low.sd):
+        return False
+    return high.published - low.published < math.hypot(high.sd, low.sd)
 
 
 def pairs(export: Path, rule: str) -> Lines:
@@ -65,6 +88,26 @@ def pairs(export: Path, rule: str) -> Lines:
         if found:
             what = [f"{cell.row.label} {cell.protocol}" for cell in (one, other)]
             yield _line(" – ".join(what), interval(found))
+
+
+def stopping(export: Path) -> Lines:
+    """Three rules over the same runs: early stopping, and the best epoch on true and on observed validation labels."""
+    for protocol, rows in _by_protocol(export).items():
+        yield f"{protocol}: early stopping and the best epoch\n"
+        others = ("clean", "observed")
+        yield from _table("row", STOPPED, *others, *(f"{STOPPED} – {rule} [95 %]" for rule in others))
+        for cell, result in rows:
+            if STOPPED in result.percent:
+                texts = [result.text(rule) for rule in (STOPPED, *others)]
+                yield _line(cell.row.label, *texts, *(_between(result, STOPPED, rule) for rule in others))
+        yield ""
+
+
+def _between(result: CellResult, rule: str, other: str) -> str:
+    """What one rule's choice gives over another's, paired by seed."""
+    if not {rule, other} <= set(result.percent):
+        return "–"
+    return interval(paired_over_seeds(result.percent[rule], result.percent[other]))
 
 
 def selection(export: Path) -> Lines:
@@ -82,15 +125,20 @@ def selection(export: Path) -> Lines:
 
 def chosen(runs: Sequence[Path]) -> Lines:
     """What the search and the choice of epoch ended with, and how far the best two points lie apart."""
-    yield from _table("run", "clean: batch, lr, epoch", "observed: batch, lr, epoch", "val mAP", "to the second point")
-    for path in runs:
-        result = _result(path)
+    results = {path: _result(path) for path in runs}
+    rules = list(dict.fromkeys(rule for result in results.values() for rule in _chosen(result)))
+    yield from _table("run", *(f"{rule}: batch, lr, epoch" for rule in rules), "val mAP", "to the second point")
+    for path, result in results.items():
         values = sorted((point["value"] for point in result["search"] or []), reverse=True)
         margin = f"{100 * (values[0] - values[1]):.2f}" if len(values) > 1 else "–"
-        budget, own = result["options"]["budget"], result["selected"]
-        other = result["also"].get("observed")
-        cells = [_point(budget, own), _point(budget, other) if other else "the same"]
-        yield _line(_name(path), *cells, f"{100 * own['value']:.2f}", margin)
+        budget, by_rule = result["options"]["budget"], _chosen(result)
+        cells = [_point(budget, by_rule[rule]) if rule in by_rule else "the same" for rule in rules]
+        yield _line(_name(path), *cells, f"{100 * result['selected']['value']:.2f}", margin)
+
+
+def _chosen(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """By rule: what it chose. With full labels there is one kind of validation labels, and fewer rules."""
+    return {result["run"]["select"]: result["selected"], **result["also"]}
 
 
 def recovery(runs: Sequence[Path]) -> Lines:
@@ -122,9 +170,11 @@ def recovered(run: Path) -> tuple[float, float, float]:
 def grid(runs: Sequence[Path]) -> Lines:
     """Every point of the search at its best epoch and at its last, mean over runs."""
     columns = ["val at best epoch", "train there", "train at the last epoch", "positives per image in the estimates"]
-    yield from _table("row", "batch", "lr", *columns)
+    points = {name: [e["point"] for e in _jsonl(group[0] / "search.jsonl")] for name, group in _groups(runs).items()}
+    axes = list(dict.fromkeys(axis for tried in points.values() for point in tried for axis in point))
+    yield from _table("row", *axes, *columns)
     for name, group in _groups(runs).items():
-        for point in [entry["point"] for entry in _jsonl(group[0] / "search.jsonl")]:
+        for point in points[name]:
             files = [path / "search" / _folder(point) / "metrics.jsonl" for path in group]
             val, train = (np.array([_curve(file, split) for file in files]) for split in ("val", "train"))
             best = val.argmax(axis=1)[:, None]
@@ -132,7 +182,7 @@ def grid(runs: Sequence[Path]) -> Lines:
             if train.size:  # fine-tuning scores the training images once, at its end
                 there = np.take_along_axis(train, best, axis=1)
                 words[1:] = [f"{values.mean():.2f}" for values in (there, train[:, -1])]
-            yield _line(name, str(point.get("batch_size", "–")), str(point["lr"]), *words, _estimated(files, best))
+            yield _line(name, *(str(point.get(axis, "–")) for axis in axes), *words, _estimated(files, best))
 
 
 def images(runs: Sequence[Path]) -> Lines:
@@ -157,6 +207,16 @@ def _by_protocol(export: Path) -> dict[str, list[tuple[Cell, CellResult]]]:
         cell = next(cell for cell in cells if cell.recipe == result.recipe)
         found.setdefault(result.protocol, []).append((cell, result))
     return found
+
+
+def _together(export: Path) -> dict[str, list[tuple[Cell, CellResult]]]:
+    """All protocols as one column, for a paper that prints them as one."""
+    found = _by_protocol(export)
+    return {", ".join(found): [row for rows in found.values() for row in rows]}
+
+
+def _label(cell: Cell) -> str:
+    return f"{cell.row.label}+LI" if cell.protocol == "linear_init" else cell.row.label
 
 
 def _result(run: Path) -> Any:
@@ -207,8 +267,10 @@ def _folder(point: dict[str, Any]) -> str:
 
 
 def _point(budget: dict[str, Any], selected: dict[str, Any]) -> str:
-    point = {**budget, **(selected.get("point") or {})}
-    return f"{point['batch_size']}, {point['lr']:g}, {selected['epoch']}"
+    searched = selected.get("point") or {}
+    point = {**budget, **searched}
+    own = "".join(f", {key} {value:g}" for key, value in searched.items() if key not in budget)
+    return f"{point['batch_size']}, {point['lr']:g}, {selected['epoch']}{own}"
 
 
 def _name(run: Path) -> str:
@@ -220,7 +282,13 @@ def _mean(values: Sequence[float]) -> str:
     return f"{found.mean:.2f} ± {found.sd:.2f}" if len(values) > 1 else f"{found.mean:.2f}"
 
 
+def _yes(sure: bool) -> str:
+    return "yes" if sure else "no"
+
+
 def interval(found: SeedSummary) -> str:
+    if math.isnan(found.low):
+        return f"{found.mean:+.2f}"
     return f"{found.mean:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
 
 
@@ -235,16 +303,20 @@ def _line(*cells: str) -> str:
 
 def main(arguments: Iterable[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("order", "pairs", "selection", "chosen", "recovery", "grid", "images"))
+    parser.add_argument(
+        "what", choices=("order", "pairs", "selection", "stopping", "chosen", "recovery", "grid", "images")
+    )
     parser.add_argument("paths", nargs="+", type=Path)
     parser.add_argument(
         "--rule", default="clean", help="validation labels of the selection that `order` and `pairs` read"
     )
+    parser.add_argument("--together", action="store_true", help="`order`: all protocols of the export in one column")
     given = parser.parse_args(None if arguments is None else list(arguments))
     exports = {
-        "order": lambda path: order(path, given.rule),
+        "order": lambda path: order(path, given.rule, together=given.together),
         "pairs": lambda path: pairs(path, given.rule),
         "selection": selection,
+        "stopping": stopping,
     }
     directories = {"chosen": chosen, "recovery": recovery, "grid": grid, "images": images}
     if given.what in exports:

@@ -10,6 +10,7 @@ from PIL import Image
 from tacit.cli import main
 from tacit.cli.recipe import OptionError
 from tacit.cli.table import recipe_config, setting_words
+from tacit.cli.train import recipe_name
 from tacit.label_table import LabelTable, write_label_table
 from tacit.labels import Labels
 from tacit.tables.spec import find_table
@@ -189,6 +190,35 @@ def test_settings_win_over_the_recipe() -> None:
     assert (config.budget["drop_last"], config.budget["linear_lr"]) == (False, 0.5)
     assert config.method_options == {"k": 30.0}
     assert (config.also_select, config.image_size) == (("observed", "last"), 128)
+
+
+def test_recipe_names() -> None:
+    assert recipe_name(Path("recipes/voc2012/em/an_linear.toml")) == "voc2012/em/an_linear"
+    assert recipe_name(Path("/somewhere/recipes/voc2012/an_linear.toml")) == "voc2012/an_linear"
+    assert recipe_name(Path("mine/deep/an.toml")) == "deep/an"
+    assert recipe_name(Path("an.toml")) == "an"
+
+
+def test_the_table_of_em_on_real_features(
+    shared_data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No published number for this protocol: no such column; but what an unknown label is to each row."""
+    monkeypatch.chdir(CHECKOUT)
+    monkeypatch.setenv("TACIT_CACHE", str(tmp_path / "cache"))
+    settings = [f"features={shared_data}/voc2012_lite0_320.npz", f"data={shared_data}/VOCdevkit", "epochs=2", "search="]
+    words = ["--source", "voc2012", "--protocol", "linear", "--rows", "an,em", "--seeds", "0", "--out", str(tmp_path)]
+    assert main(["table", "em_benchmark", *words, "--export", str(tmp_path / "em.json"), "--set", *settings]) == 0
+    shown = capsys.readouterr().out
+    head = row(shown, "row")
+    assert "published" not in head
+    assert " ".join(head).startswith(
+        "row ours, clean-stop selection ours, clean selection ours, observed selection runs"
+    )
+    assert "Ours departs from the recipes" in shown
+    cells = json.loads((tmp_path / "em.json").read_text())["cells"]
+    assert [(cell["select"], cell["unknown"]) for cell in cells] == [("clean", "negative"), ("clean", "entropy raised")]
+    assert " ".join(row(shown, "EM")).endswith("entropy raised")
+    assert set(cells[1]["percent"]) == {"clean", "clean-stop", "observed"}
 
 
 def test_published_table_on_real_features(

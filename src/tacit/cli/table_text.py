@@ -103,10 +103,9 @@ def remarks(table: Table, cells: Sequence[Cell], results: Results, rule: str, dr
         return
     counts = Counter(text for _, result in here for text in result.departures)
     if counts:
-        what = (
-            "the published experiment" if any(cell.published is not None for cell, _ in here) else "as in the recipes"
-        )
-        yield f"Ours is not {what}, so compare orders, not numbers:"
+        printed = any(cell.printed != UNPRINTED for cell, _ in here)
+        what = "is not the published experiment" if printed else "departs from the recipes"
+        yield f"Ours {what}, so compare orders, not numbers:"
     for text, number in counts.items():
         yield f"  {text}" + ("" if number == len(here) else f" ({number} of {len(here)} rows)")
     if len(here) > 1:

@@ -102,7 +102,7 @@ def collect(table: Table, cell: Cell, recipe: RunConfig, runs: Iterable[Path]) -
         seconds=float(np.mean([result["seconds"] for result in results])),
         device=first["device"],
         select=first["run"]["select"],
-        unknown=first["run"].get("unknown", ""),
+        unknown="; ".join(dict.fromkeys(result["run"].get("unknown", "") for result in results)),  # a search may differ
     )  # fmt: skip
 
 
