@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from tacit.methods.names import NAMES
 from tacit.tables.ledger import of_cell
 from tacit.tables.results import RULES, CellResult, read_exports
 from tacit.tables.spec import Cell, Table, find_table, table_names
@@ -33,15 +34,20 @@ Ours is another experiment than the published one, so compare rows with each oth
 """
 END = """
 Commands, all rows and what to make of them: behind the protocols' names."""
+NOT_YET = "Its rows of published tables have not run here yet; [the ledger](../results/ledger.md) says why."
 NONE = "No published table that is reproduced here has a row of this method: there is no figure to compare with."
 
 
-def section(method: str) -> str:
-    """The text below the heading."""
-    tables = (find_table(name, RECIPES) for name in table_names(RECIPES))
-    found = [(table, cell, result) for table in tables for cell, result in _measured(table, method)]
-    if not found:
+def section(page: str) -> str:
+    """The text below the heading, for all methods that share the page."""
+    methods = {page, *(name for name, about in NAMES.items() if about.page == page)}
+    rows = [row for name in table_names(RECIPES) for row in _rows(find_table(name, RECIPES), methods)]
+    if not any(table.in_print for table, _ in rows):
         return NONE
+    exports = [r for r in read_exports(RESULTS / "data") if len(set(r.observe_seeds)) <= 1]  # the others: own pages
+    found = [(table, cell, result) for table, cell in rows for result in of_cell(cell, exports)]
+    if not found:
+        return NOT_YET
     rules = [rule for rule in RULES if any(rule in result.percent for _, _, result in found)]
     lines = [
         "| row | protocol | percent | published | " + " | ".join(f"ours, {rule} selection" for rule in rules) + " |",
@@ -62,15 +68,11 @@ def _line(table: Table, cell: Cell, result: CellResult, rules: Sequence[str]) ->
     return f"| {cell.row.label}, {cell.row.labels} | {where} | {WHAT[table.split]} | {figures} |"
 
 
-def _measured(table: Table, method: str) -> list[tuple[Cell, CellResult]]:
-    """Runs with the labels hidden as published; the tables with labels drawn anew have pages of their own."""
-    exports = [r for r in read_exports(RESULTS / "data") if len(set(r.observe_seeds)) <= 1]
-    found = []
-    for cell in table.cells:
-        path = RECIPES / f"{cell.recipe}.toml"
-        if f'method = "{method}"' in path.read_text().splitlines():
-            found += [(cell, result) for result in of_cell(cell, exports)]
-    return found
+def _rows(table: Table, methods: set[str]) -> list[tuple[Table, Cell]]:
+    """The cells whose recipe has one of these methods."""
+    lines = {f'method = "{method}"' for method in methods}
+    texts = ((cell, (RECIPES / f"{cell.recipe}.toml").read_text()) for cell in table.cells)
+    return [(table, cell) for cell, text in texts if lines & set(text.splitlines())]
 
 
 def pages() -> dict[Path, str]:
