@@ -172,6 +172,17 @@ def test_thresholds_of_the_model(model, folder, tmp_path):
     assert {row["tags"] for row in rows_of(out)} == {"cat"}
 
 
+@pytest.mark.parametrize(("which", "tags"), [("half", "dog"), ("one", ""), ("per-class", "cat|owl|sun")])
+def test_thresholds_that_validation_chose(model, folder, tmp_path, which, tags):
+    shutil.copytree(model, tmp_path / "run")
+    described = json.loads((model / "model.json").read_text()) | {"thresholds": [1.0, 0.0, 1.0, 1.0]}
+    described |= {"chosen_thresholds": {"one": 1.0, "per_class": [0.0, 1.0, 0.0, 0.0]}}
+    (tmp_path / "run" / "model.json").write_text(json.dumps(described))
+    out = tmp_path / "tags.csv"
+    assert main(["predict", str(tmp_path / "run"), str(folder), "--out", str(out), "--thresholds", which]) == 0
+    assert {row["tags"] for row in rows_of(out)} == {tags}
+
+
 def test_a_table_in_the_terminal(model, folder, capsys):
     assert main(["predict", str(model), str(folder), "--top", "2"]) == 0
     shown = capsys.readouterr()
@@ -234,6 +245,11 @@ def test_features(tmp_path, monkeypatch, capsys):
         (["{model}", "{folder}", "--top", "0"], "--top 0: must be at least 1"),
         (["{model}", "{folder}", "--top", "9"], "--top 9: the model knows 4 classes"),
         (["{model}", "{folder}", "--threshold", "50"], "--threshold 50: scores are probabilities"),
+        (["{model}", "{folder}", "--threshold", "0.4", "--thresholds", "one"], "exclude each other"),
+        (
+            ["{model}", "{folder}", "--thresholds", "one"],
+            "has no chosen thresholds: the model was written without a run",
+        ),
         (["{model}", "{folder}", "--batch-size", "0"], "--batch-size 0: must be at least 1"),
         (["{model}", "{folder}", "--feature", "x"], "--feature: did you mean --features"),
         (["{model}", "nowhere.csv"], "there is no label table at nowhere.csv"),
