@@ -31,9 +31,7 @@ class LandscapeCommand:
     images: int = 512  # training images that the loss is the mean of
     seed: int = 0  # draws the images
     direction_seed: int = 0  # draws the directions; runs are compared along the same ones
-    loss: str | None = (
-        None  # another loss than the run's own: an, em, em:alpha=0.2; it may not remember training images
-    )
+    loss: str | None = None  # a method's, instead of the run's own: an, or with options em:alpha=0.2
     data: str | None = None  # where the source's files are now
     features: str | None = None  # where the features are now
     device: str = "auto"  # auto, cpu, cuda, cuda:1
