@@ -95,10 +95,10 @@ def test_the_table_prints_means_and_shares(tmp_path: Path) -> None:
     table = separation_table(comparison, measure(comparison))
     assert table is not None
     cells = {row.head: [cell.text for cell in row.cells] for row in table.rows}
-    assert cells["AN"] == ["40.00", "50.00", "40.00", "baseline"]
-    assert cells["ROLE"] == ["40.00", "35.00", "40.00", "33.33 %"]
-    role = next(row for row in table.rows if row.head == "ROLE")
-    assert role.cells[-1].below == "1 of 3, 1 equal, than AN"
+    assert cells["AN"] == ["40.00", "50.00", "40.00"] and cells["ROLE"] == ["40.00", "35.00", "40.00"]
+    below = {row.head: [cell.below for cell in row.cells] for row in table.rows}
+    assert below["AN"] == ["", "", ""]
+    assert below["ROLE"] == ["1 of 3, 1 equal above AN", "0 of 2, 1 equal above AN", "1 of 3, 1 equal above AN"]
 
 
 def test_the_class_drawn_is_the_one_asked_for_or_the_one_methods_differ_in_most(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_the_class_drawn_is_the_one_asked_for_or_the_one_methods_differ_in_most(
 def test_the_page_shows_the_section(tmp_path: Path) -> None:
     comparison = comparison_of(tmp_path)
     text = render_html(comparison, tmp_path / "out.html", density_class="bee").read_text()
-    assert 'id="separation-classes"' in text and 'id="separation-table"' in text
+    assert 'id="separation-train"' in text and 'id="separation-unannotated"' in text and 'id="separation-table"' in text
     assert "Where the scores of “bee” lie" in text and "further apart: 3 of 3 (100 %)" in text
     assert "2 positives and 3 negatives" in text  # of bee, on test
     assert "No scores-" not in text
@@ -157,7 +157,8 @@ def test_the_sheet_for_a_page_of_results_has_a_panel_per_pair(tmp_path: Path) ->
     tool = Path(__file__).parents[2] / "tools" / "draw_results.py"
     draw = runpy.run_path(str(tool))["separation"]
     drawn = [axes for axes in draw([tmp_path]).axes if axes.get_visible()]
-    assert [axes.get_xlabel() for axes in drawn] == ["EPR", "ROLE"]
+    assert [axes.get_xlabel() for axes in drawn] == ["EPR", "ROLE"] * 2
+    assert [axes.get_ylabel() for axes in drawn[::2]] == ["AN, all training cells", "AN, unannotated training cells"]
     x, y = drawn[1].lines[1].get_data()
     assert x == pytest.approx(GAPS["role"], abs=1e-6) and y == pytest.approx(GAPS["an"], abs=1e-6)
     with pytest.raises(SystemExit, match="give runs of a baseline"):

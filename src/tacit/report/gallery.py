@@ -17,7 +17,7 @@ from .records import Examples, ReportError, RunRecord, Scores
 
 IMAGES, METHODS, THRESHOLD = 12, 16, 0.5
 SMALL = 80  # pixels: a side below this is enlarged without smoothing
-LARGE = 100  # pixels: above this, JPEG instead of PNG keeps the page small
+LARGE = 90  # pixels: above this, JPEG instead of PNG keeps the page small
 WIDEST = 400  # pixels of a picture on the page
 Verdict = Literal["correct", "missed", "wrong", "unknown"]
 

@@ -26,10 +26,11 @@ from .tables import BLANK, Cell, Column, Row, Table
 
 Kind = Literal["train", "unannotated", "test"]
 KINDS: Mapping[Kind, str] = {
-    "train": "training images",
+    "train": "all training cells",
     "unannotated": "unannotated training cells",
     "test": "test images",
 }
+SCATTERED: tuple[Kind, ...] = ("train", "unannotated")  # the paper's, and where it matters: what was not told
 SQUARE = 250.0  # CSS pixels, of a panel that holds one method against another
 BINS = 40
 
@@ -61,6 +62,7 @@ class Pair:
 
     group: int
     against: int
+    kind: Kind
     shares: Shares
 
 
@@ -77,10 +79,10 @@ def separation_section(comparison: Comparison, looks: Sequence[Look], density_cl
     """Figures and table of the comparison; `density_class` as `density_column` takes it."""
     apart = measure(comparison)
     column = density_column(comparison, apart, density_class)
-    found = (scatter_figure(comparison, looks, apart), density_figure(comparison, looks, apart, column))
-    return Section(
-        tuple(figure for figure in found if figure), separation_table(comparison, apart), missing(comparison)
-    )
+    drawn = [scatter_figure(comparison, looks, apart, kind) for kind in SCATTERED]
+    drawn.append(density_figure(comparison, looks, apart, column))
+    figures = tuple(figure for figure in drawn if figure is not None)
+    return Section(figures, separation_table(comparison, apart), missing(comparison))
 
 
 def measure(comparison: Comparison) -> list[Apart]:
@@ -141,72 +143,56 @@ def missing(comparison: Comparison) -> tuple[str, ...]:
 # --- one method against another -----------------------------------------------------------------------------------
 
 
-def pairs(comparison: Comparison, apart: Sequence[Apart]) -> list[Pair]:
+def pairs(comparison: Comparison, apart: Sequence[Apart], kind: Kind = "train") -> list[Pair]:
     """Every group that saw part of the labels, against its baseline (where there is none: against the first of them).
 
-    Only groups whose training scores are there, and with the classes of what they are held against.
+    Only groups whose scores of this kind are there, and with the classes of what they are held against.
     """
-    usable = [i for i, one in enumerate(apart) if len(one.runs["train"]) and not one.group.is_full]
+    usable = [i for i, one in enumerate(apart) if len(one.runs[kind]) and not one.group.is_full]
     found = []
     for i in usable:
         baseline = comparison.baseline_of(comparison.groups[i])
         against = usable[0] if baseline is None else comparison.groups.index(baseline)
         same = comparison.groups[against].first.classes == comparison.groups[i].first.classes
         if against != i and against in usable and same:
-            shares = compare_separation(apart[i].per_class("train"), apart[against].per_class("train"))
-            found += [Pair(i, against, shares)] * (shares.classes > 0)
+            shares = compare_separation(apart[i].per_class(kind), apart[against].per_class(kind))
+            found += [Pair(i, against, kind, shares)] * (shares.classes > 0)
     return found
 
 
-def scatter_figure(comparison: Comparison, looks: Sequence[Look], apart: Sequence[Apart]) -> Figure | None:
-    """One panel per method: W1 of a class under this method (x) and under the baseline (y), on the training images."""
-    found = pairs(comparison, apart)
+def scatter_figure(
+    comparison: Comparison, looks: Sequence[Look], apart: Sequence[Apart], kind: Kind = "train"
+) -> Figure | None:
+    """One panel per method: W1 of a class under this method (x) and under the baseline (y)."""
+    found = pairs(comparison, apart, kind)
     if not found:
         return None
-    highest = scatter_limit(apart)
     panels = []
     for pair in found:
         label = comparison.groups[pair.group].label
         with drawing(SQUARE, SQUARE + 16) as figure:
-            draw_scatter(figure.subplots(), pair, comparison, apart, looks[pair.group], highest)
-            panels.append(inline_svg(figure, f"apart{pair.group}", f"Distance per class: {label} and the baseline"))
+            draw_scatter(figure.subplots(), pair, comparison, apart, looks[pair.group])
+            panels.append(inline_svg(figure, f"{kind}{pair.group}", f"Distance per class: {label} and the baseline"))
     caption = (
-        "Wasserstein distance between the predicted probabilities of a class’s true positives and true negatives, over "
-        "all cells of the training images: a point is a class, its distance under the method named in the title on x, "
+        "Wasserstein distance between the predicted probabilities of a class’s true positives and true negatives, "
+        f"on {KINDS[kind]}: a point is a class, its distance under the method named in the title on x, "
         f"under {_listed(comparison.groups[pair.against].label for pair in found)} on y; mean over seeds. Below the "
         "diagonal (tinted) the method keeps the class further apart; classes with equal distances are counted apart. "
         "Named: the class furthest from the diagonal on either side."
     )
-    return Figure("separation-classes", "Separation, class by class", tuple(panels), caption, small=True)
+    return Figure(f"separation-{kind}", f"Class by class, {KINDS[kind]}", tuple(panels), caption, small=True)
 
 
-def scatter_limit(apart: Sequence[Apart]) -> float:
-    """Where the axes of all panels end."""
-    tables = [one.runs["train"] for one in apart if one.runs["train"].size]
-    return min(1.0, max(float(np.nanmax(table, initial=0.0)) for table in tables) * 1.06 + 0.01)
-
-
-def draw_scatter(
-    axes: Any, pair: Pair, comparison: Comparison, apart: Sequence[Apart], look: Look, highest: float
-) -> None:
-    """The panel of one pair, on axes from 0 to `highest`."""
+def draw_scatter(axes: Any, pair: Pair, comparison: Comparison, apart: Sequence[Apart], look: Look) -> None:
+    """The panel of one pair; panels of the same kind end at the same distance."""
     group, against = comparison.groups[pair.group], comparison.groups[pair.against]
-    x, y = apart[pair.group].per_class("train"), apart[pair.against].per_class("train")
+    x, y = apart[pair.group].per_class(pair.kind), apart[pair.against].per_class(pair.kind)
+    highest = _limit(apart, pair.kind)
     axes.fill_between([0, highest], [0, highest], color=look.color, alpha=0.09, lw=0)
     axes.plot([0, highest], [0, highest], color=MUTED, lw=0.9, ls=(0, (4, 3)))
     axes.plot(x, y, look.marker, ms=4.5, color=look.color, mew=0, alpha=0.85, ls="")
     for c in _furthest(x - y):
-        below = x[c] > y[c]
-        left = x[c] > (0.72 if below else 0.3) * highest
-        axes.annotate(
-            group.first.classes[c],
-            (x[c], y[c]),
-            xytext=(-6 if left else 6, -4 if below else 2),
-            textcoords="offset points",
-            ha="right" if left else "left",
-            va="top" if below else "bottom",
-            fontsize=8.5,
-        )
+        _name_point(axes, group.first.classes[c], float(x[c]), float(y[c]), highest)
     axes.set_xlim(0, highest)
     axes.set_ylim(0, highest)
     axes.set_aspect("equal")
@@ -215,10 +201,35 @@ def draw_scatter(
     axes.set_title(f"{short(group.label, 38)}\n{told(pair.shares)}", fontsize=9.5)
 
 
+def _limit(apart: Sequence[Apart], kind: Kind) -> float:
+    """Where the axes end: a little beyond the largest distance of any method."""
+    tables = [one.runs[kind] for one in apart if one.runs[kind].size]
+    return min(1.0, 1.06 * max(float(np.nanmax(table, initial=0.0)) for table in tables) + 0.01)
+
+
+def _name_point(axes: Any, name: str, x: float, y: float, highest: float) -> None:
+    """A class's name beside its point, away from the diagonal and inside the panel."""
+    below = x > y
+    left = x > (0.72 if below else 0.3) * highest
+    axes.annotate(
+        name,
+        (x, y),
+        xytext=(-6 if left else 6, -4 if below else 2),
+        textcoords="offset points",
+        ha="right" if left else "left",
+        va="top" if below else "bottom",
+        fontsize=8.5,
+    )
+
+
 def told(shares: Shares) -> str:
     """'further apart: 19 of 20 (95 %)' classes, and the ties where there are any."""
+    return f"further apart: {_counts(shares)} ({100 * shares.larger_share:.4g} %)"
+
+
+def _counts(shares: Shares) -> str:
     ties = f", {shares.equal} equal" if shares.equal else ""
-    return f"further apart: {shares.larger} of {shares.classes} ({100 * shares.larger_share:.4g} %){ties}"
+    return f"{shares.larger} of {shares.classes}{ties}"
 
 
 def _furthest(gap: NDArray[np.float64]) -> list[int]:
@@ -228,42 +239,31 @@ def _furthest(gap: NDArray[np.float64]) -> list[int]:
 
 
 def separation_table(comparison: Comparison, apart: Sequence[Apart]) -> Table | None:
-    """Mean distance per group and kind of cell, and the share of classes in which it beats its baseline."""
+    """Mean distance per group and kind of cell, and in how many classes it beats the baseline's."""
     if not any(len(table) for one in apart for table in one.runs.values()):
         return None
-    ahead = {pair.group: pair for pair in pairs(comparison, apart)}
+    ahead = {(pair.group, kind): pair for kind in KINDS for pair in pairs(comparison, apart, kind)}
     rows = []
     for i, one in enumerate(apart):
-        cells = [_spread_cell(one.spread(kind)) for kind in KINDS]
-        is_baseline = i in {pair.against for pair in ahead.values()} - ahead.keys()
-        cells.append(_share_cell(comparison, ahead.get(i), is_baseline))
+        cells = [_distance_cell(comparison, one.spread(kind), ahead.get((i, kind))) for kind in KINDS]
         rows.append(Row(one.group.label, tuple(cells), i, one.group.is_full))
     columns = [Column(name, f"mean Wasserstein distance over classes, {name}") for name in KINDS.values()]
-    columns.append(Column("classes further apart", "share of classes, training images"))
     caption = (
         "Mean over classes of the Wasserstein distance between the predicted probabilities of true positives and true "
-        "negatives, × 100, mean ± sd over seeds; a class that lacks either side there is left out. Unannotated: "
-        "training cells whose label the method was not told. The distance is of probabilities, not of ranks: a method "
-        "whose scores stay close together has a small one even where it ranks well, so read it beside mAP. Last "
-        "column: classes whose distance on the training images is larger than the baseline’s."
+        "negatives, × 100, mean ± sd over seeds; a class that lacks either side there is left out. Below it: in how "
+        "many classes it is larger than the baseline’s. Unannotated: training cells whose label the method was not "
+        "told. The distance is of probabilities, not of ranks: a method whose scores stay close together has a small "
+        "one even where it ranks well, so read it beside mAP."
     )
     return Table("separation-table", "Mean separation", "method", tuple(columns), tuple(rows), caption)
 
 
-def _spread_cell(spread: Spread) -> Cell:
+def _distance_cell(comparison: Comparison, spread: Spread, pair: Pair | None) -> Cell:
     if not spread.n:
         return BLANK
     sd = f" ± {100 * spread.sd:.2f}" if spread.n > 1 else ""
-    return Cell(f"{100 * spread.mean:.2f}{sd}", spread.mean)
-
-
-def _share_cell(comparison: Comparison, pair: Pair | None, is_baseline: bool) -> Cell:
-    if pair is None:
-        return Cell("baseline", float("nan")) if is_baseline else BLANK
-    shares, against = pair.shares, comparison.groups[pair.against].label
-    ties = f", {shares.equal} equal" if shares.equal else ""
-    below = f"{shares.larger} of {shares.classes}{ties}, than {against}"
-    return Cell(f"{100 * shares.larger_share:.4g} %", shares.larger_share, below=below)
+    below = "" if pair is None else f"{_counts(pair.shares)} above {comparison.groups[pair.against].label}"
+    return Cell(f"{100 * spread.mean:.2f}{sd}", spread.mean, below=below)
 
 
 # --- the scores of one class --------------------------------------------------------------------------------------
