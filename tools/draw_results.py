@@ -26,7 +26,7 @@ from matplotlib.transforms import Bbox
 
 from tacit.report import compare, read_runs
 from tacit.report.page import group_looks
-from tacit.report.separation import draw_scatter, measure, pairs, scatter_limit
+from tacit.report.separation import KINDS, SCATTERED, draw_scatter, measure, pairs
 from tacit.report.style import drawing
 from tacit.tables.results import CellResult, read_export
 from tacit.tables.spec import Cell, read_table
@@ -227,20 +227,22 @@ FROM_EXPORTS = {"order": order, "benchmark": benchmark, "shares": shares}
 
 
 def separation(runs: Sequence[Path]) -> Figure:
-    """A panel per method that saw part of the labels: W1 of each class under it and under the baseline."""
+    """W1 of each class under a method and under the baseline: a panel per method that saw part of the labels, on all
+    training cells and, from the next row on, on those it was told nothing of."""
     comparison = compare(read_runs(runs))
     looks, apart = group_looks(comparison), measure(comparison)
-    found = pairs(comparison, apart)
-    if not found:
+    blocks = [found for kind in SCATTERED if (found := pairs(comparison, apart, kind))]
+    if not blocks:
         raise SystemExit("separation: give runs of a baseline (an) and of other methods, with their scores-train.npz")
-    columns = min(len(found), 4)
-    rows = -(-len(found) // columns)
-    with drawing(220 * columns, 240 * rows) as figure:
-        panels = figure.subplots(rows, columns, squeeze=False).ravel()
-        for axes, pair in zip(panels, found, strict=False):
-            draw_scatter(axes, pair, comparison, apart, looks[pair.group], scatter_limit(apart))
-        for axes in panels[len(found) :]:
-            axes.set_visible(False)
+    columns = min(4, max(map(len, blocks)))
+    lines = [block[at : at + columns] for block in blocks for at in range(0, len(block), columns)]
+    with drawing(220 * columns, 240 * len(lines)) as figure:
+        for panels, line in zip(figure.subplots(len(lines), columns, squeeze=False), lines, strict=True):
+            for axes, pair in zip(panels, line, strict=False):
+                draw_scatter(axes, pair, comparison, apart, looks[pair.group])
+            panels[0].set_ylabel(f"{panels[0].get_ylabel()}, {KINDS[line[0].kind]}")
+            for axes in panels[len(line) :]:
+                axes.set_visible(False)
         return figure
 
 
