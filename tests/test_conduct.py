@@ -47,7 +47,7 @@ class TestFiles:
     def test_the_run_directory(self, finished: Path) -> None:
         names = {path.name for path in finished.iterdir()}
         expected = {"config.toml", "labels-observed.parquet", "metrics.jsonl", "search.jsonl", "result.json"}
-        expected |= {"model.safetensors", "model.json", "examples-test.npz"}
+        expected |= {"model.safetensors", "model.json", "examples-test.npz", "gradients.json"}
         expected |= {f"scores-{split}.npz" for split in ("train", "val", "test")}
         assert names == expected
 
