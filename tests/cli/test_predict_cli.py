@@ -248,7 +248,7 @@ def test_features(tmp_path, monkeypatch, capsys):
         (["{model}", "{folder}", "--threshold", "0.4", "--thresholds", "one"], "exclude each other"),
         (
             ["{model}", "{folder}", "--thresholds", "one"],
-            "has no chosen thresholds: the model was written without a run",
+            "has no chosen thresholds: the model was written without",
         ),
         (["{model}", "{folder}", "--batch-size", "0"], "--batch-size 0: must be at least 1"),
         (["{model}", "{folder}", "--feature", "x"], "--feature: did you mean --features"),
