@@ -138,6 +138,12 @@ def test_one_loss_for_all(runs):
     assert np.array_equal(half.loss, landscape(runs / "em", SMALL, again=True).loss)
 
 
+def test_images_that_come_in_chunks_count_alike(runs, monkeypatch):
+    whole = landscape(runs / "em", SMALL, again=True)
+    monkeypatch.setattr("tacit.data.batches.CPU_FEATURE_CHUNK", 5)  # 12 images: 5, 5 and 2
+    assert np.allclose(landscape(runs / "em", SMALL, again=True).loss, whole.loss, rtol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["role", "em_apl"])
 def test_a_loss_with_memory_is_refused(runs, name):
     with pytest.raises(LandscapeError, match=f"loss of {name} depends on what it remembers.*--loss"):
