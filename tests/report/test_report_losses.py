@@ -84,6 +84,19 @@ def test_the_page_draws_surfaces_side_by_side(runs):
     assert "0.2 at the solution" in figure
 
 
+def test_surfaces_of_another_plane_are_named_not_drawn(runs):
+    write_surface(runs / "an-0", 0.5)
+    write_surface(runs / "epr-0", 0.5)
+    with np.load(runs / "epr-0" / "landscape.npz") as file:
+        kept = dict(file)
+    np.savez(runs / "epr-0" / "landscape.npz", **{**kept, "steps": 2 * STEPS})
+    comparison = compare(read_runs([runs]))
+    (figure,) = landscape_figures(comparison, group_looks(comparison))
+    assert len(figure.panels) == 3
+    assert figure.legend == (0,)
+    assert "other images or directions: EPR." in figure.caption
+
+
 def test_unfinished_surfaces_and_runs_without_any_are_left_out(runs):
     write_surface(runs / "an-0", 0.5, done=3)
     comparison = compare(read_runs([runs]))

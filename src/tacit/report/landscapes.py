@@ -52,6 +52,13 @@ class Surface:
         """Which loss: that of the run itself, or one by name. Only surfaces of one key lie in one figure."""
         return "" if self.story["own"] else str(self.story["loss"])
 
+    @property
+    def plane(self) -> tuple[Any, ...]:
+        """What must agree before two surfaces may be laid side by side."""
+        told = (self.story.get(name) for name in ("images", "seed", "direction_seed"))
+        options = None if self.story["own"] else sorted(self.story.get("options", {}).items())
+        return (*self.steps.tolist(), *told, str(options))
+
     def mean_rise(self, radius: float = RADIUS) -> float:
         """Mean of the rise over the points within `radius` of the solution: small where the surface is flat."""
         far = np.hypot(self.steps[:, None], self.steps[None, :])
@@ -100,26 +107,30 @@ def landscape_figures(comparison: Comparison, looks: Sequence[Look]) -> list[Fig
     """Maps, profiles and reliefs for each loss that surfaces were computed under; the runs' own first."""
     told = [[read_surfaces(run.path) for run in group.runs] for group in comparison.groups]
     keys = sorted({key for runs in told for surfaces in runs for key in surfaces})
-    figures = []
-    for number, key in enumerate(keys):
-        drawn = {
-            position: Drawn(group, look, kept)
-            for position, (group, look, runs) in enumerate(zip(comparison.groups, looks, told, strict=True))
-            if (kept := tuple(surfaces[key] for surfaces in runs if key in surfaces))
-        }
-        figures.append(_figure(drawn, key, f"landscape{number}"))
-    return figures
+    return [_figure(comparison, looks, told, key, f"landscape{number}") for number, key in enumerate(keys)]
 
 
-def _figure(drawn: Mapping[int, Drawn], key: str, name: str) -> Figure:
+def _figure(
+    comparison: Comparison, looks: Sequence[Look], told: Sequence[Sequence[Mapping[str, Surface]]], key: str, name: str
+) -> Figure:
+    """Under one loss: what was computed on the plane of the first surface; others are named in the caption."""
+    plane = next(surfaces[key].plane for runs in told for surfaces in runs if key in surfaces)
+    drawn, other = dict[int, Drawn](), list[str]()
+    for position, (group, look, runs) in enumerate(zip(comparison.groups, looks, told, strict=True)):
+        found = [surfaces[key] for surfaces in runs if key in surfaces]
+        kept = tuple(surface for surface in found if surface.plane == plane)
+        if kept:
+            drawn[position] = Drawn(group, look, kept)
+        if len(kept) < len(found):
+            other.append(group.label)
     shown = list(drawn.values())
     levels = common_levels([one.first for one in shown])
     maps = [_map(one, levels, f"{name}-map{at}") for at, one in enumerate(shown)]
     few = shown if len(shown) <= RELIEFS else []
     reliefs = [_relief(one, levels, f"{name}-relief{at}") for at, one in enumerate(few)]
-    title = "Each run under its own loss" if not key else f"Under the loss {key}"
+    title = f"Under the loss {key}" if key else "Each run under its own loss"
     panels = (*maps, _profile(shown, f"{name}-profile"), *reliefs)
-    return Figure(name, title, panels, _caption(shown, key), tuple(drawn))
+    return Figure(name, title, panels, _caption(shown, key, other), tuple(drawn))
 
 
 def common_levels(surfaces: Iterable[Surface]) -> Values:
@@ -128,7 +139,7 @@ def common_levels(surfaces: Iterable[Surface]) -> Values:
     return np.asarray(max([*tops, 1e-9]) * (np.arange(LEVELS) / (LEVELS - 1)) ** 2)
 
 
-def _caption(shown: Sequence[Drawn], key: str) -> str:
+def _caption(shown: Sequence[Drawn], key: str, left_out: Sequence[str]) -> str:
     story = shown[0].first.story
     other = (
         ""
@@ -138,6 +149,10 @@ def _caption(shown: Sequence[Drawn], key: str) -> str:
             "under one loss (tacit landscape RUN … --loss NAME)."
         )
     )
+    if left_out:
+        other += (
+            f" Left out, because computed on another grid or span, other images or directions: {', '.join(left_out)}."
+        )
     numbers = "; ".join(f"{one.group.label} {one.flatness}" for one in shown)
     return (
         f"The loss on {story['images']:,} training images when the weights move from the solution (cross) along two "
@@ -181,6 +196,8 @@ def _relief(one: Drawn, levels: Values, prefix: str) -> Markup:
         for axis in (axes.xaxis, axes.yaxis, axes.zaxis):
             axis.pane.fill = False
             axis.set_major_locator(MaxNLocator(4))
+        axes.set_xticks(surface.steps[[0, len(surface.steps) // 2, -1]])
+        axes.set_yticks(surface.steps[[0, len(surface.steps) // 2, -1]])
         axes.view_init(28, -55)
         return inline_svg(figure, prefix, f"Relief of the loss around the solution of {one.group.label}")
 
