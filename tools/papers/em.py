@@ -53,12 +53,12 @@ class Coefficient:
 
 # To be filled in with what `tacit table em_coefficients` chooses, on clean validation labels.
 COEFFICIENTS = {
-    "dw": Coefficient("weight", (0.05, 0.1, 0.2, 0.5), linear=0.05, finetune=0.1, searched=("linear",)),
-    "l1r": Coefficient("l1", (1e-7, 1e-6, 1e-5, 1e-4), linear=1e-5, finetune=1e-6, searched=("linear",)),
-    "l2r": Coefficient("l2", (1e-7, 1e-6, 1e-5, 1e-4), linear=1e-4, finetune=1e-6, searched=("linear",)),
-    "ls": Coefficient("smoothing", (0.05, 0.1), linear=0.05, finetune=0.1, searched=("linear",)),
-    "n_ls": Coefficient("smoothing", (0.05, 0.1), linear=0.1, finetune=0.1, searched=("linear",)),
-    "asl": Coefficient("gamma_pos", (0.0, 1.0), linear=0.0, finetune=0.0, searched=("linear",)),
+    "dw": Coefficient("weight", (0.05, 0.1, 0.2, 0.5), linear=0.05, finetune=0.1, searched=("linear", "finetune")),
+    "l1r": Coefficient("l1", (1e-7, 1e-6, 1e-5, 1e-4), linear=1e-5, finetune=1e-6, searched=("linear", "finetune")),
+    "l2r": Coefficient("l2", (1e-7, 1e-6, 1e-5, 1e-4), linear=1e-4, finetune=1e-6, searched=("linear", "finetune")),
+    "ls": Coefficient("smoothing", (0.05, 0.1), linear=0.05, finetune=0.05, searched=("linear", "finetune")),
+    "n_ls": Coefficient("smoothing", (0.05, 0.1), linear=0.1, finetune=0.1, searched=("linear", "finetune")),
+    "asl": Coefficient("gamma_pos", (0.0, 1.0), linear=0.0, finetune=0.0, searched=("linear", "finetune")),
 }
 OBSERVED = {"bce": "full", "iun": "one-positive-all-negatives"}  # every other row: single-positive
 METHODS = {"iun": "bce"}  # every other row: the method of its name
