@@ -75,16 +75,17 @@ class Bench:
         told = {**self.config.method_options, **(options or {})}
         return build_method(self.config.method, net, self.observed, told).to(runtime.device)
 
-    def rehearse(self, budgets: Sequence[Stage], points: Iterable[Mapping[str, Any]]) -> Method:
+    def rehearse(self, budgets: Sequence[Stage], points: Iterable[Mapping[str, Any]]) -> str:
         """What a method refuses about its hyper-parameters, these labels or the length of training, it refuses here:
-        before anything was trained. Returns the last one, on a net without weights."""
+        before anything was trained. Returns what an unknown label is to it, in words."""
+        told = dict[str, None]()
         for point in points:
-            method = build_method(
-                self.config.method, nn.Identity(), self.observed, {**self.config.method_options, **of_method(point)}
-            )
+            options = {**self.config.method_options, **of_method(point)}
+            method = build_method(self.config.method, nn.Identity(), self.observed, options)
             for budget in budgets:
                 method.stages(replace(budget, **of_budget(point)) if budget is budgets[-1] else budget)
-        return method
+            told[method.unknown] = None
+        return "; or ".join(told)
 
 
 def backbone_name(config: RunConfig) -> str:

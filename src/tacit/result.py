@@ -4,17 +4,88 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass, replace
 from typing import Any
 
 from . import __version__
 from .assemble import Bench, backbone_name
-from .evaluate import labels_of, unknown_rule
+from .evaluate import Scores, calibration_figures, counts, decisions, labels_of, unknown_rule
 from .methods.base import Method, Stage
 from .methods.registry import method_options
-from .protocols import budgets
-from .run import STOP, RunDirectory
+from .protocols import budgets, of_budget
+from .run import STOP, Rule, RunConfig, RunDirectory
+from .winners import Winner
 
 BUDGETED = ("epochs", "batch_size", "lr", "weight_decay")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the chosen epoch is worth; the method then carries its weights."""
+
+    main: Winner
+    told: dict[str, Scores]  # split -> scores
+    measured: dict[str, dict[str, Any]]  # split -> figures
+    also: dict[str, dict[str, Any]]  # the other selection rules of the same run, with their metrics
+    thresholds: dict[str, Any]  # chosen on validation
+
+
+def outcome(
+    bench: Bench, stages: tuple[Stage, ...], method: Method, verdict: Verdict, tried: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """What result.json says of the outcome."""
+    config, main, measured = bench.config, verdict.main, verdict.measured
+    return {
+        "options": _options(config, stages, main.point),
+        "protocol": protocol_parts(bench, stages),
+        "fingerprints": {
+            "observed": bench.observed.fingerprint(),
+            **{name: split.labels.fingerprint() for name, split in bench.splits.items()},
+        },
+        "classes": list(bench.source.classes),
+        "counts": {
+            name: counts(split.labels, bench.observed if name == "train" else None)
+            for name, split in bench.splits.items()
+        },
+        "selected": {"stage": main.stage, "epoch": main.epoch, "value": main.value, "point": main.point},
+        "metrics": {name: m["metrics"] for name, m in measured.items()},
+        "per_class": {name: {"AP": m["AP"]} for name, m in measured.items()},
+        "unscored": {name: m["unscored"] for name, m in measured.items()},
+        "thresholds": verdict.thresholds,
+        "decisions": {
+            name: decisions(told, bench.splits[name].labels, verdict.thresholds)
+            for name, told in verdict.told.items()
+            if name != "train"
+        },
+        "calibration": {"test": calibration_figures(verdict.told["test"], bench.splits["test"].labels)},
+        "estimates": bench.judge.estimates(method.estimates()),
+        "pseudo_labels": bench.judge.pseudo_labels(method.pseudo_labels()),
+        "also": verdict.also,
+        "oracles": describe_oracles(bench, method),
+        "choices": describe_choices(bench, stages, main.point),
+        "images": len(bench.splits["train"]),
+        "search": _search_lines(tried, config.selection) if config.search else None,
+    }
+
+
+def described(winner: Winner, measured: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    facts = {"point": winner.point, "stage": winner.stage, "epoch": winner.epoch, "value": winner.value}
+    return facts | {"metrics": {name: m["metrics"] for name, m in measured.items()}}
+
+
+def _options(config: RunConfig, stages: tuple[Stage, ...], point: dict[str, Any]) -> dict[str, Any]:
+    names = ("epochs", "batch_size", "lr", "weight_decay", "drop_last")
+    last = replace(stages[-1], **of_budget(point))
+    budget = {name: getattr(last, name) for name in names}
+    if len(stages) > 1:
+        budget |= {f"linear_{name}": getattr(stages[0], name) for name in names}
+    return {"method": config.method_options, "source": config.source_options, "budget": budget}
+
+
+def _search_lines(tried: list[dict[str, Any]], rule: Rule) -> list[dict[str, Any]]:
+    """The search as the report shows it: each point, its best epoch and value under the main rule."""
+    kept = [line for line in tried if rule in line["best"]]
+    return [{**line["point"], **{k: line["best"][rule][k] for k in ("epoch", "value")}} for line in kept]
 
 
 def protocol_parts(bench: Bench, stages: tuple[Stage, ...]) -> dict[str, Any]:

@@ -122,6 +122,7 @@ def _result(
             "select": "observed",
             "backbone": "features:voc2012_lite0_320",
             "recipe": None,
+            "unknown": "estimated" if method == "role" else "negative",
         },
         "options": {"method": options, "source": {}, "budget": {"epochs": epochs, "batch_size": 16, "lr": 0.001}},
         "fingerprint": world.fingerprint(observe, protocol),

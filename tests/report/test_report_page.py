@@ -102,6 +102,12 @@ def test_the_headline_table_holds_the_numbers_of_the_runs(usual: Path, text: str
     assert row[3] == f"86.5ours {100 * np.mean(values) - 86.5:+.2f}".replace("-", "−")
 
 
+def test_the_headline_says_what_an_unknown_label_was(text: str) -> None:
+    told = {row[0]: row[-1] for row in Page(text).tables["headline"][1:]}
+    assert told["ROLE"] == "estimated" and told["AN"] == "negative"
+    assert all(value == "–" for head, value in told.items() if "full" in head)
+
+
 def test_every_section_is_there(text: str) -> None:
     page = Page(text)
     wanted = {"results", "training", "by-class", "pictures", "protocol", "cost", "again"}

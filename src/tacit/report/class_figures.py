@@ -154,7 +154,6 @@ def _histogram_panel(group: Group, look: Look, counts: NDArray[np.int64], prefix
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     above = share[:, BINS // 2 :].sum(axis=1)
     edges = np.linspace(0, 1, BINS + 1)
-    FLOOR = 1e-5
     with drawing(WIDTH, 220) as figure:
         axes = figure.subplots()
         axes.stairs(np.maximum(share[0], FLOOR), edges, baseline=FLOOR, fill=True, color=look.color, alpha=0.45)

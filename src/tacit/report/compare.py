@@ -16,6 +16,7 @@ from .protocol import Part, differing_parts, fixed_budget
 from .records import RunRecord
 
 FULL, BASELINE = "full", "an"
+PRINTED = {"em_apl": "EM+APL", "entmin": "EntMin"}  # names that their letters do not give away
 LOWER_IS_BETTER = frozenset({"hamming_loss", "one_error", "coverage", "coverage_depth", "ranking_loss"})
 _SAID = object()  # value of an option that is its own description
 COUNTS = frozenset({"coverage_depth"})  # not a fraction: never printed in percent
@@ -55,6 +56,12 @@ class Group:
     def is_full(self) -> bool:
         """Trained on every label: a reference, not a competitor."""
         return self.first.run.observe == FULL
+
+    @property
+    def unknown(self) -> str:
+        """What an unknown label is to the method; empty where every label is known, or no run said."""
+        told = dict.fromkeys(run.run.unknown for run in self.runs if run.run.unknown)
+        return "" if self.is_full else "; ".join(told)
 
     @property
     def oracles(self) -> tuple[str, ...]:
@@ -201,7 +208,9 @@ def compare(records: Sequence[RunRecord], notices: Iterable[str] = ()) -> Compar
 
 
 def display_name(method: str) -> str:
-    """`an_ls` -> AN-LS; a longer name stays as it is written: large_loss -> large loss."""
+    """`an_ls` -> AN-LS; a longer name stays as it is written (large_loss -> large loss), or as its paper has it."""
+    if method in PRINTED:
+        return PRINTED[method]
     short = all(len(part) <= 4 for part in method.split("_"))
     return method.upper().replace("_", "-") if short else method.replace("_", " ")
 

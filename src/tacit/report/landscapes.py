@@ -163,25 +163,30 @@ def _caption(shown: Sequence[Drawn], key: str, left_out: Sequence[str]) -> str:
 
 
 def _map(one: Drawn, levels: Values, prefix: str) -> Markup:
-    surface = one.first
     with drawing(*PANEL) as figure:
         axes = figure.subplots()
-        filled = axes.contourf(surface.steps, surface.steps, surface.rise.T, levels, extend="min", **_colours(levels))
-        axes.contour(surface.steps, surface.steps, surface.rise.T, levels, colors=MUTED, linewidths=0.4)
-        axes.plot(0, 0, "+", ms=9, mew=1.4, color=MARK)
-        turn = np.linspace(0, 2 * np.pi, 60)
-        axes.plot(RADIUS * np.cos(turn), RADIUS * np.sin(turn), color=MARK, lw=0.8, ls=(0, (2, 2)))
-        axes.set_aspect("equal")
-        axes.set_xticks(np.linspace(surface.steps[0], surface.steps[-1], 5))
-        axes.set_yticks(np.linspace(surface.steps[0], surface.steps[-1], 5))
-        axes.grid(False)
-        axes.set_title(f"{one.group.label}: {surface.solution:.3g} at the solution", fontsize=9.5)
-        axes.set_xlabel("first direction")
-        axes.set_ylabel("second direction")
-        bar = figure.colorbar(filled, ax=axes, shrink=0.9, ticks=levels[::3], format="%.2g")
+        bar = figure.colorbar(draw_map(axes, one, levels), ax=axes, shrink=0.9, ticks=levels[::3], format="%.2g")
         bar.set_label("rise of the loss")
         bar.outline.set_visible(False)
         return inline_svg(figure, prefix, f"Loss around the solution of {one.group.label}")
+
+
+def draw_map(axes: Any, one: Drawn, levels: Values) -> Any:
+    """The rise around one solution, seen from above; returns what a colour bar wants to know."""
+    surface = one.first
+    filled = axes.contourf(surface.steps, surface.steps, surface.rise.T, levels, extend="min", **_colours(levels))
+    axes.contour(surface.steps, surface.steps, surface.rise.T, levels, colors=MUTED, linewidths=0.4)
+    axes.plot(0, 0, "+", ms=9, mew=1.4, color=MARK)
+    turn = np.linspace(0, 2 * np.pi, 60)
+    axes.plot(RADIUS * np.cos(turn), RADIUS * np.sin(turn), color=MARK, lw=0.8, ls=(0, (2, 2)))
+    axes.set_aspect("equal")
+    axes.set_xticks(np.linspace(surface.steps[0], surface.steps[-1], 5))
+    axes.set_yticks(np.linspace(surface.steps[0], surface.steps[-1], 5))
+    axes.grid(False)
+    axes.set_title(f"{one.group.label}: {surface.solution:.3g} at the solution", fontsize=9.5)
+    axes.set_xlabel("first direction")
+    axes.set_ylabel("second direction")
+    return filled
 
 
 def _relief(one: Drawn, levels: Values, prefix: str) -> Markup:

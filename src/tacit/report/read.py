@@ -206,6 +206,7 @@ def _run_info(run: _Fields) -> RunInfo:
         select=run.text("select", "observed"),
         backbone=run.text("backbone", "unnamed"),
         recipe=str(run.raw["recipe"]) if run.raw.get("recipe") else None,
+        unknown=run.text("unknown", ""),
     )
 
 

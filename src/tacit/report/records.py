@@ -32,6 +32,7 @@ class RunInfo:
     select: str
     backbone: str
     recipe: str | None
+    unknown: str = ""  # what an unknown label is to the method; empty in runs that did not say
 
 
 @dataclass(frozen=True)

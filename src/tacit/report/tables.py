@@ -17,6 +17,9 @@ from .records import RunRecord
 DASH = "–"
 
 
+UNKNOWN_LABELS = "unknown labels"
+
+
 @dataclass(frozen=True)
 class Column:
     """A column head; `meaning` is its explanation."""
@@ -92,6 +95,9 @@ def headline(comparison: Comparison) -> Table:
         parts.append((Column("gap closed", about), lambda i, group: _share_cell(comparison.gap_closed(group))))
     companions = [name for name in ("CF1", "OF1") if name in comparison.metrics]
     parts += [(Column(name), partial(_ranked_cell, comparison, name)) for name in companions]
+    if any(group.unknown for group in groups):
+        about = "what a label that nobody wrote down is to the method"
+        parts.append((Column(UNKNOWN_LABELS, about), lambda i, group: Cell(group.unknown or DASH)))
     rows = [
         Row(group.label, tuple(make(i, group) for _, make in parts), i, group.is_full) for i, group in enumerate(groups)
     ]

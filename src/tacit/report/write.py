@@ -14,7 +14,7 @@ from .calibration import calibration_numbers, calibration_table
 from .class_figures import third_mean
 from .compare import Comparison, Group
 from .separation import Apart, measure, separation_table
-from .tables import Table, headline, tables_of
+from .tables import UNKNOWN_LABELS, Table, headline, tables_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -141,7 +141,8 @@ def print_table(comparison: Comparison, console: Console | None = None) -> None:
     drawn.add_column(table.head, overflow="fold", min_width=12)
     shown = [i for i, column in enumerate(table.columns) if console.width >= 100 or column.name not in ("CF1", "OF1")]
     for column in (table.columns[i] for i in shown):
-        drawn.add_column(column.name, justify="right", no_wrap=True)
+        words = column.name == UNKNOWN_LABELS
+        drawn.add_column(column.name, justify="left" if words else "right", no_wrap=not words)
     ranks = {"best": "bold", "second": "underline"}
     for row in table.rows:
         cells = [Text(cell.text, style=ranks.get(cell.mark, "")) for cell in (row.cells[i] for i in shown)]
