@@ -96,16 +96,16 @@ def test_ids_are_unique_and_every_reference_is_met(text: str) -> None:
 def test_the_headline_table_holds_the_numbers_of_the_runs(usual: Path, text: str) -> None:
     records = read_runs([usual])
     values = [r.metrics["test"]["mAP"] for r in records if r.run.method == "role"]
-    row = next(row for row in Page(text).tables["headline"] if row[0] == "ROLE")
+    row = next(row for row in Page(text).tables["headline"] if row[0].startswith("ROLE"))
     assert row[1] == "2"
     assert row[2] == f"{100 * np.mean(values):.2f} ± {100 * np.std(values, ddof=1):.2f}"
     assert row[3] == f"86.5ours {100 * np.mean(values) - 86.5:+.2f}".replace("-", "−")
 
 
 def test_the_headline_says_what_an_unknown_label_was(text: str) -> None:
-    told = {row[0]: row[-1] for row in Page(text).tables["headline"][1:]}
-    assert told["ROLE"] == "estimated" and told["AN"] == "negative"
-    assert all(value == "–" for head, value in told.items() if "full" in head)
+    heads = [row[0] for row in Page(text).tables["headline"][1:]]
+    assert "ROLEunknown: estimated" in heads and "ANunknown: negative" in heads
+    assert all("unknown" not in head for head in heads if "full" in head)
 
 
 def test_every_section_is_there(text: str) -> None:

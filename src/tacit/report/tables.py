@@ -17,9 +17,6 @@ from .records import RunRecord
 DASH = "–"
 
 
-UNKNOWN_LABELS = "unknown labels"
-
-
 @dataclass(frozen=True)
 class Column:
     """A column head; `meaning` is its explanation."""
@@ -52,12 +49,14 @@ BLANK = Cell(DASH, float("nan"))
 
 @dataclass(frozen=True)
 class Row:
-    """A line of a table; `group` is the position of the group it belongs to, where it belongs to one."""
+    """A line of a table; `group` is the position of the group it belongs to, where it belongs to one. `unknown` says
+    what an unlabelled cell was to it, where the table tells."""
 
     head: str
     cells: tuple[Cell, ...]
     group: int | None = None
     reference: bool = False
+    unknown: str = ""
 
 
 @dataclass(frozen=True)
@@ -95,11 +94,9 @@ def headline(comparison: Comparison) -> Table:
         parts.append((Column("gap closed", about), lambda i, group: _share_cell(comparison.gap_closed(group))))
     companions = [name for name in ("CF1", "OF1") if name in comparison.metrics]
     parts += [(Column(name), partial(_ranked_cell, comparison, name)) for name in companions]
-    if any(group.unknown for group in groups):
-        about = "what a label that nobody wrote down is to the method"
-        parts.append((Column(UNKNOWN_LABELS, about), lambda i, group: Cell(group.unknown or DASH)))
     rows = [
-        Row(group.label, tuple(make(i, group) for _, make in parts), i, group.is_full) for i, group in enumerate(groups)
+        Row(group.label, tuple(make(i, group) for _, make in parts), i, group.is_full, group.unknown)
+        for i, group in enumerate(groups)
     ]
     columns = tuple(column for column, _ in parts)
     return Table("headline", "Results", "method", columns, tuple(rows), _headline_caption(comparison, columns))

@@ -14,7 +14,7 @@ from .calibration import calibration_numbers, calibration_table
 from .class_figures import third_mean
 from .compare import Comparison, Group
 from .separation import Apart, measure, separation_table
-from .tables import UNKNOWN_LABELS, Table, headline, tables_of
+from .tables import DASH, Table, headline, tables_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,6 +26,7 @@ _CSV = (
     "observe",
     "protocol",
     "backbone",
+    "unknown",
     "split",
     "metric",
     "class",
@@ -61,7 +62,8 @@ def _markdown(table: Table) -> str:
     lines.append("| --- |" + " ---: |" * len(table.columns))
     for row in table.rows:
         cells = [_ranked(_plain(c.text), c.mark) + (f" ({_plain(c.below)})" if c.below else "") for c in row.cells]
-        lines.append(f"| {_plain(row.head)} | " + " | ".join(cells) + " |")
+        head = _plain(row.head) + (f" (unknown: {_plain(row.unknown)})" if row.unknown else "")
+        lines.append(f"| {head} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -83,7 +85,7 @@ def write_csv(comparison: Comparison, out: str | Path) -> None:
         for apart in measure(comparison):
             group = apart.group
             run = group.first.run
-            head = [group.label, run.source, run.method, run.observe, run.protocol, run.backbone]
+            head = [group.label, run.source, run.method, run.observe, run.protocol, run.backbone, group.unknown]
             lines = (*_csv_lines(comparison, group), *_distance_lines(apart))
             writer.writerows([*map(_safe, head), *line] for line in lines)
 
@@ -141,11 +143,13 @@ def print_table(comparison: Comparison, console: Console | None = None) -> None:
     drawn.add_column(table.head, overflow="fold", min_width=12)
     shown = [i for i, column in enumerate(table.columns) if console.width >= 100 or column.name not in ("CF1", "OF1")]
     for column in (table.columns[i] for i in shown):
-        words = column.name == UNKNOWN_LABELS
-        drawn.add_column(column.name, justify="left" if words else "right", no_wrap=not words)
+        drawn.add_column(column.name, justify="right", no_wrap=True)
+    if told := any(row.unknown for row in table.rows):
+        drawn.add_column("unknown labels", overflow="fold")
     ranks = {"best": "bold", "second": "underline"}
     for row in table.rows:
         cells = [Text(cell.text, style=ranks.get(cell.mark, "")) for cell in (row.cells[i] for i in shown)]
+        cells += [Text(row.unknown or DASH)] if told else []
         drawn.add_row(Text(row.head, style="dim" if row.reference else ""), *cells)
     console.print(drawn)
     severe = {"alarm": "bold red", "warning": "yellow", "note": "dim"}
