@@ -94,6 +94,32 @@ def test_what_early_stopping_changes(tool: dict[str, Any], benchmark: Path) -> N
     assert "| ROLE |" not in "\n".join(tool["stopping"](EXPORT))  # these runs knew no early stopping
 
 
+def test_rows_of_a_protocol_without_published_figures_are_held_against_the_papers_others(
+    tool: dict[str, Any], tmp_path: Path
+) -> None:
+    """The paper fine-tunes only: the linear rows of our own are read against its fine-tuned ones."""
+    cells = find_table("em_benchmark", ROOT / "recipes").choose(["voc2012"], ["linear"])
+    ours = {"an": (83.0, 83.1, 83.2), "focal": (82.0, 82.2, 82.1), "em": (86.0, 86.1, 86.2)}
+    lines = list(tool["order"](exported(tmp_path, "em_benchmark", cells, ours, protocol="linear"), "clean-stop"))
+    assert "| Focal | AN | +1.70 ± 0.69 | -1.00 [-1.25, -0.75] | yes |" in lines
+    assert "2 of 3 pairs in the published order" in lines[-1]
+
+
+def test_points_of_a_search_by_each_rule(tool: dict[str, Any], tmp_path: Path) -> None:
+    """Two seeds, two weights: the mean of what each rule would keep, and at which epochs."""
+    runs = [tmp_path / "dw" / name for name in ("seed0", "seed1")]
+    for run, by in zip(runs, (0.0, 0.02), strict=True):
+        run.mkdir(parents=True)
+        entries = [
+            {"point": {"weight": weight}, "best": {"clean": {"value": value + by, "epoch": epoch}}}
+            for weight, value, epoch in ((0.1, 0.80, 3), (0.5, 0.70, 7))
+        ]
+        (run / "search.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    lines = list(tool["points"](runs))
+    assert lines[0] == "| row | weight | clean: val (epochs) |"
+    assert lines[2:] == ["| dw | 0.1 | 81.00 (3, 3) |", "| dw | 0.5 | 71.00 (7, 7) |"]
+
+
 def test_a_choice_names_the_hyper_parameter_it_made(tool: dict[str, Any]) -> None:
     selected = {"point": {"lr": 0.001, "weight": 0.2}, "epoch": 3}
     assert tool["_point"]({"batch_size": 16, "lr": 0.1}, selected) == "16, 0.001, 3, weight 0.2"

@@ -8,6 +8,8 @@ benchmark our mAP over the published one for the rows of the EM paper, a panel p
 shares    test mAP over the share of labels that are known, ours and the published drawing.
 separation  how far apart each method of the run directories given keeps positives and negatives, class by class against
           the baseline: the panels of the report on one sheet (`python tools/draw_results.py separation OUT.svg RUNS…`).
+landscape the loss around the solutions of the run directories given, each under its own loss, as `tacit landscape` left
+          it: above on one scale, below each on its own.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
 from tacit.report import compare, read_runs
+from tacit.report.landscapes import Drawn, common_levels, draw_map, read_surfaces
 from tacit.report.page import group_looks
 from tacit.report.separation import KINDS, SCATTERED, draw_scatter, measure, pairs
 from tacit.report.style import drawing
@@ -246,7 +249,30 @@ def separation(runs: Sequence[Path]) -> Figure:
         return figure
 
 
-FROM_RUNS = {"recovery": recovery, "separation": separation}
+def landscape(runs: Sequence[Path]) -> Figure:
+    """Seen from above, on one scale for all and again on a scale for each."""
+    comparison = compare(read_runs(runs))
+    told = [
+        (g, look, read_surfaces(g.first.path))
+        for g, look in zip(comparison.groups, group_looks(comparison), strict=True)
+    ]
+    shown = [Drawn(group, look, (surfaces[""],)) for group, look, surfaces in told if "" in surfaces]
+    if len({one.first.plane for one in shown}) != 1:
+        raise SystemExit("landscape: give runs with a landscape.npz each, on the same images, directions and grid")
+    with drawing(265 * len(shown), 440) as figure:
+        rows = figure.subplots(2, len(shown), squeeze=False)
+        together = common_levels([one.first for one in shown])
+        for at, one in enumerate(shown):
+            for axes, levels in zip(rows[:, at], (together, common_levels([one.first])), strict=True):
+                bar = figure.colorbar(
+                    draw_map(axes, one, levels), ax=axes, shrink=0.95, ticks=levels[::4], format="%.2g"
+                )
+                bar.outline.set_visible(False)
+            rows[1, at].set_title("on a scale of its own", fontsize=9.5)
+        return figure
+
+
+FROM_RUNS = {"recovery": recovery, "separation": separation, "landscape": landscape}
 
 
 def main() -> None:

@@ -7,6 +7,7 @@
     python tools/read_results.py chosen RUNS…            learning rate, batch size and epoch of every run
     python tools/read_results.py recovery RUNS…          training mAP over all cells, over hidden and over observed ones
     python tools/read_results.py grid RUNS…              validation and training mAP of every point of the search
+    python tools/read_results.py points RUNS…            the same from the search's own notes, by each rule of selection
     python tools/read_results.py images RUNS…            intervals over test images, of each run and of each pair
 
 EXPORT is a file of docs/results/data, RUNS are run directories of `tacit table`.
@@ -18,6 +19,8 @@ import argparse
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -43,7 +46,7 @@ def order(export: Path, rule: str, *, together: bool = False) -> Lines:
         yield f"{protocol}, {rule} selection\n"
         yield from _table("published higher", "published lower", "published", "ours [95 %]", "sure")
         against = of = sure = close = 0
-        printed = [row for row in rows if row[0].published is not None]
+        printed = list(_printed(rows))
         for pair in combinations(printed, 2):
             (high, ours), (low, below) = sorted(pair, key=lambda row: -(row[0].published or 0))
             if high.published == low.published:
@@ -62,6 +65,15 @@ def order(export: Path, rule: str, *, together: bool = False) -> Lines:
         )
         spreads = any(cell.sd for cell, _ in printed)
         yield f"\n{told}" + (f"; {close} of them lie within the published spread" if spreads else "") + "\n"
+
+
+def _printed(rows: Sequence[tuple[Cell, CellResult]]) -> Iterator[tuple[Cell, CellResult]]:
+    """Rows with a published figure: the paper's for this protocol or, where it has none, its first for another."""
+    for cell, result in rows:
+        others = (other for other in _table_cells(cell.table) if (other.source, other.row) == (cell.source, cell.row))
+        found = next((other for other in (cell, *others) if other.published is not None), None)
+        if found:
+            yield replace(cell, published=found.published, sd=found.sd, printed=found.printed), result
 
 
 def _apart(high: Cell, low: Cell) -> str:
@@ -185,6 +197,29 @@ def grid(runs: Sequence[Path]) -> Lines:
             yield _line(name, *(str(point.get(axis, "–")) for axis in axes), *words, _estimated(files, best))
 
 
+def points(runs: Sequence[Path]) -> Lines:
+    """Validation mAP of every point at the epoch that each rule would keep, mean over runs, with these epochs.
+
+    `observed` is measured on observed labels: its figures and those of the other rules are different quantities.
+    """
+    tried = {name: [_jsonl(path / "search.jsonl") for path in group] for name, group in _groups(runs).items()}
+    entries = [entry for searches in tried.values() for entry in searches[0]]
+    axes, rules = (list(dict.fromkeys(key for entry in entries for key in entry[part])) for part in ("point", "best"))
+    yield from _table("row", *axes, *(f"{rule}: val (epochs)" for rule in rules))
+    for name, searches in tried.items():
+        for same in zip(*searches, strict=True):
+            point = (f"{same[0]['point'][axis]:g}" if axis in same[0]["point"] else "–" for axis in axes)
+            yield _line(name, *point, *(_kept([entry["best"].get(rule) for entry in same]) for rule in rules))
+
+
+def _kept(found: Sequence[dict[str, Any] | None]) -> str:
+    best = [entry for entry in found if entry]
+    if not best:
+        return "–"
+    mean = 100 * np.mean([entry["value"] for entry in best])
+    return f"{mean:.2f} ({', '.join(str(entry['epoch']) for entry in best)})"
+
+
 def images(runs: Sequence[Path]) -> Lines:
     """How much of a figure, and of a difference, is the choice of test images: bootstrap, 1,000 resamples."""
     scored = {_name(path): _test_scores(path) for path in runs}
@@ -203,10 +238,14 @@ def images(runs: Sequence[Path]) -> Lines:
 def _by_protocol(export: Path) -> dict[str, list[tuple[Cell, CellResult]]]:
     found: dict[str, list[tuple[Cell, CellResult]]] = {}
     for result in read_export(export):
-        cells = read_table(ROOT / "recipes" / "tables" / f"{result.table}.toml").cells
-        cell = next(cell for cell in cells if cell.recipe == result.recipe)
+        cell = next(cell for cell in _table_cells(result.table) if cell.recipe == result.recipe)
         found.setdefault(result.protocol, []).append((cell, result))
     return found
+
+
+@cache
+def _table_cells(table: str) -> tuple[Cell, ...]:
+    return read_table(ROOT / "recipes" / "tables" / f"{table}.toml").cells
 
 
 def _together(export: Path) -> dict[str, list[tuple[Cell, CellResult]]]:
@@ -304,7 +343,7 @@ def _line(*cells: str) -> str:
 def main(arguments: Iterable[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "what", choices=("order", "pairs", "selection", "stopping", "chosen", "recovery", "grid", "images")
+        "what", choices=("order", "pairs", "selection", "stopping", "chosen", "recovery", "grid", "points", "images")
     )
     parser.add_argument("paths", nargs="+", type=Path)
     parser.add_argument(
@@ -318,7 +357,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
         "selection": selection,
         "stopping": stopping,
     }
-    directories = {"chosen": chosen, "recovery": recovery, "grid": grid, "images": images}
+    directories = {"chosen": chosen, "recovery": recovery, "grid": grid, "points": points, "images": images}
     if given.what in exports:
         lines = [line for path in given.paths for line in exports[given.what](path)]
     else:
