@@ -165,7 +165,9 @@ def recovery(runs: Sequence[Path]) -> Lines:
         every, hidden, shown = (_mean(column) for column in zip(*found, strict=True))
         curves = [_curve(path / "metrics.jsonl", "train") for path in group]
         kept = ", ".join(str(_result(path)["selected"]["epoch"]) for path in group)
-        highest = f"{_mean([max(curve) for curve in curves])} (epoch {int(np.argmax(curves[0]))})"
+        highest = "–"  # fine-tuning scores the training images once, at its end
+        if all(curves):
+            highest = f"{_mean([max(curve) for curve in curves])} (epoch {int(np.argmax(curves[0]))})"
         yield _line(name, str(len(group)), every, hidden, shown, kept, highest)
 
 
