@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from .errors import UserError
 from .files import read_text
+from .functional.batch import alone
 from .labels import ABSENT, PRESENT, UNKNOWN, Labels
 from .methods.base import Batch, Clock, Method, Swept, View
 from .methods.registry import build_method, find_method, method_options
@@ -81,7 +82,7 @@ def gradient_regime(
     if find_method(name).needs_images:
         raise GradientError(f"{name} works on images: its loss is not a function of the logits alone.")
     given, notes = _completed(name, options or {})
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), alone():
         asked = _Asked(name, given, max(classes, 3))
         curves: dict[str, NDArray[np.float64]] = {}
         for state, curve in asked.plain().items():

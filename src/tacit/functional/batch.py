@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+_alone: ContextVar[bool] = ContextVar("alone", default=False)
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Inside, the images of a step are those at hand: one process asks a method about images that no other has, and
+    would wait for the others' share for ever."""
+    token = _alone.set(True)
+    try:
+        yield
+    finally:
+        _alone.reset(token)
 
 
 def step_mean(per_image: Tensor) -> Tensor:
@@ -15,7 +32,7 @@ def step_mean(per_image: Tensor) -> Tensor:
     and, once the processes' gradients are averaged by their shares, the gradient that one process would have found.
     """
     mine = per_image.mean(-1)
-    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
+    if _alone.get() or not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
         return mine
     summed = per_image.detach().sum(-1).flatten()
     everyones = torch.cat([summed, summed.new_tensor([per_image.shape[-1]])])
