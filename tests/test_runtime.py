@@ -63,3 +63,18 @@ def test_a_tracker_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install 'tacit-labels\[mlflow\]'"):
         Runtime("cpu", trackers=("mlflow",))
+
+
+def test_buffers_are_sent_when_they_change_not_at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = Runtime("cpu")
+    monkeypatch.setattr(runtime, "world", 2)
+    monkeypatch.setattr(runtime.accelerator, "prepare_model", SendsBuffers)
+    assert runtime.wrap(torch.nn.BatchNorm1d(3)).broadcast_buffers is False  # type: ignore[attr-defined]
+
+
+class SendsBuffers(torch.nn.Module):
+    """As data parallelism does unless it is told."""
+
+    def __init__(self, method: torch.nn.Module) -> None:
+        super().__init__()
+        self.module, self.broadcast_buffers = method, True

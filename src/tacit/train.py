@@ -15,8 +15,9 @@ from .data.images import subseed
 from .errors import UserError
 from .labels import Labels
 from .methods.base import Clock, Method, Stage, Swept
-from .optim import Optimizer
+from .optim import BACKBONE, Optimizer
 from .runtime import Runtime
+from .schedules import schedule
 from .step import CapturedStep, Recorder, Step
 
 SWEPT_VIEW = 1000  # number of a swept view in its address: no method trains on so many
@@ -86,7 +87,7 @@ def fit(
     for number in range(state.stage - first_stage, len(stages)):
         stage = stages[number]
         trainable(method, stage.trains)
-        optimizer = Optimizer(method, stage.lr, stage.weight_decay)
+        optimizer = Optimizer(method, stage)
         if state.optimizer:
             optimizer.load(state.optimizer)
         shard = (runtime.rank, runtime.world)
@@ -130,15 +131,21 @@ def run_epoch(step: Step, batches: Batches, clock: Clock, state: State, listener
 
 def _values(step: Step, batches: Batches, clock: Clock, start: int, seed: int) -> Iterator[Tensor]:
     """Take the steps; yield each one's terms [T], still on the device."""
-    rank = step.runtime.rank
+    rank, stage, pace = step.runtime.rank, batches.stage, schedule(batches.stage.schedule, batches.stage.epochs)
+
+    def prepare(number: int) -> None:
+        seed_step(seed, clock, number, rank)
+        if not pace.is_constant:
+            step.optimizer.pace(pace.factor((clock.epoch + number / batches.steps) / stage.epochs))
+
     if CapturedStep.possible(step, batches):
         captured = CapturedStep(step, batches, clock)
         for number, rows in enumerate(batches.order(clock.epoch)[start:], start):
-            seed_step(seed, clock, number, rank)
+            prepare(number)
             yield captured(torch.from_numpy(rows).to(batches.device, non_blocking=True))
         return
     for number, batch in enumerate(batches.epoch(clock.epoch, start), start):
-        seed_step(seed, clock, number, rank)
+        prepare(number)
         weight = batches.weight(number, len(batch.index))
         yield step(batch, clock._replace(step=number), weight)
 
@@ -166,10 +173,11 @@ def _finite_means(terms: Tensor, names: tuple[str, ...], clock: Clock) -> dict[s
 
 
 def refresh(method: Method, clock: Clock, inputs: Inputs, runtime: Runtime, *, seed: int) -> None:
-    """Let the method renew what it remembers, in evaluation mode and without gradients."""
+    """Let the method renew what it remembers, in evaluation mode and without gradients; the same in every process."""
     method.eval()
     with torch.no_grad():
         method.refresh(clock, sweep_over(method, inputs, runtime, (seed, epoch_address(clock.stage, clock.epoch))))
+    runtime.align(method)
 
 
 def sweep_over(
@@ -190,4 +198,4 @@ def sweep_over(
 def trainable(method: Method, what: str) -> None:
     """'head' freezes the backbone: the head and the method's own parameters go on learning."""
     for name, parameter in method.named_parameters():
-        parameter.requires_grad_(what == "all" or not name.startswith("net.backbone."))
+        parameter.requires_grad_(what == "all" or not name.startswith(BACKBONE))
