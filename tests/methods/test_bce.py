@@ -41,3 +41,8 @@ def test_positives_alone_are_refused_with_the_methods_that_fit() -> None:
 def test_a_meaning_that_does_not_exist(observed: Labels) -> None:
     with pytest.raises(MethodError, match="unknown must be"):
         build_method("bce", nn.Identity(), observed, {"unknown": "absent"})
+
+
+def test_smoothing_what_is_left_out_is_a_contradiction(observed: Labels) -> None:
+    with pytest.raises(HyperParameterError, match="smoothed = unknown .* unknown = ignore leaves them out"):
+        build_method("bce", nn.Identity(), observed, {"smoothed": "unknown", "smoothing": 0.1})

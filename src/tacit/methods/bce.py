@@ -10,7 +10,16 @@ from torch import Tensor, nn
 from ..functional.partial import assume_negative, known_only, smoothed_unknown
 from ..labels import Labels
 from .base import Batch, Clock, Method
-from .parts import Epsilon, Smoothing, Unknown, checked_eps, checked_smoothing, checked_unknown, number_within
+from .parts import (
+    Epsilon,
+    HyperParameterError,
+    Smoothing,
+    Unknown,
+    checked_eps,
+    checked_smoothing,
+    checked_unknown,
+    number_within,
+)
 
 
 class BCE(Method):
@@ -38,6 +47,11 @@ class BCE(Method):
         self.unknown = checked_unknown(unknown, observed)
         self.ignores_unknown = unknown == "ignore"
         self.smoothing, self.smoothed = checked_smoothing(smoothing), smoothed
+        if self.ignores_unknown and smoothed == "unknown":
+            raise HyperParameterError(
+                "smoothed = unknown smooths unknown labels that are taken for negative, and unknown = ignore leaves them "
+                "out. Say unknown = negative, or smoothed = all"
+            )
         self.l1, self.l2 = number_within("l1", l1, 0.0, 1.0), number_within("l2", l2, 0.0, 1.0)
         self.eps = checked_eps(eps)
 
@@ -50,7 +64,7 @@ class BCE(Method):
         return terms
 
     def _cells(self, logits: Tensor, labels: Tensor) -> Tensor:
-        if self.unknown == "ignore":
+        if self.ignores_unknown:
             return known_only(logits, labels, smoothing=self.smoothing, eps=self.eps)
         if self.smoothed == "unknown":
             return smoothed_unknown(logits, labels, smoothing=self.smoothing, eps=self.eps)
