@@ -20,7 +20,7 @@ def lowest_of_rows(values: Tensor, quotas: Sequence[int]) -> Tensor:
         if not 0 <= quota <= length:
             raise ValueError(f"quota {quota} of row {row}: there are {length} values")
         if quota:
-            last = values[row].kthvalue(quota).values
+            last = values[row].topk(quota, largest=False, sorted=False).values.max()
             below, equal = values[row] < last, values[row] == last
             chosen[row] = below | (equal & (equal.cumsum(0) <= quota - below.sum()))
     return chosen
