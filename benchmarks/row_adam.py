@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from tacit.labels import Labels
-from tacit.methods.base import Method
+from tacit.methods.base import Method, Stage
 from tacit.methods.parts import RowTable
 from tacit.optim import DENSE_CELLS, Optimizer
 from timing import Claim, arguments, interleaved, report
@@ -49,7 +49,7 @@ class Walk:
 
     def __init__(self, initial: Tensor, gradients: Tensor, batches: list[Tensor], *, dense: bool) -> None:
         self.method, self.gradients, self.batches = Table(initial), gradients, batches
-        self.optimizer = Optimizer(self.method, LR, 0.0, dense_cells=1 << 62 if dense else 0)
+        self.optimizer = Optimizer(self.method, Stage("table", 1, BATCH, LR), dense_cells=1 << 62 if dense else 0)
         self.taken = 0
 
     def steps(self, count: int) -> None:

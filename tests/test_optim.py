@@ -7,12 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from tacit.methods.base import Stage
 from tacit.methods.parts import RowTable
 from tacit.methods.registry import build_method
-from tacit.optim import DenseAdam, Optimizer, RowAdam
+from tacit.optim import DenseAdam, DenseSGD, Optimizer, Rate, RowAdam
 from toy_world import CLOCK, ROWS, World, build, total
 
 LR = 0.03
+
+
+def constant(lr: float) -> Rate:
+    return Rate(lr, torch.device("cpu"), moves=False)
 
 
 class Twins:
@@ -131,7 +136,7 @@ def trained_role(dense_cells: int, weight_decay: float = 0.0, steps: int = 60) -
     world = World(images=False)
     torch.manual_seed(0)
     method = build_method("role", world.net(), world.observed, {"k": 1.5}).double()
-    optimizer = Optimizer(method, 0.01, weight_decay, dense_cells=dense_cells)
+    optimizer = Optimizer(method, Stage("toy", 1, 1, 0.01, weight_decay), dense_cells=dense_cells)
     batch = world.batch(type(method), torch.float64)
     for start in range(steps):
         index = torch.arange(start, start + 5) % ROWS
@@ -159,14 +164,14 @@ def test_size_decides() -> None:
     world = World(images=False)
     method = build_method("role", world.net(), world.observed, {"k": 1.5})
     cells = method.theta.weight.numel()
-    assert not Optimizer(method, 0.01, 0.0, dense_cells=cells).row_tables
-    assert Optimizer(method, 0.01, 0.0, dense_cells=cells - 1).row_tables
+    assert not Optimizer(method, Stage("toy", 1, 1, 0.01, 0.0), dense_cells=cells).row_tables
+    assert Optimizer(method, Stage("toy", 1, 1, 0.01, 0.0), dense_cells=cells - 1).row_tables
 
 
 def test_release_makes_the_table_ordinary() -> None:
     world = World(images=False)
     method = build_method("role", world.net(), world.observed, {"k": 1.5})
-    optimizer = Optimizer(method, 0.01, 0.0, dense_cells=0)
+    optimizer = Optimizer(method, Stage("toy", 1, 1, 0.01, 0.0), dense_cells=0)
     assert method.theta.behind and not method.theta.weight.requires_grad
     optimizer.release()
     assert not method.theta.behind and method.theta.weight.requires_grad and method.theta.settle is None
@@ -175,8 +180,8 @@ def test_release_makes_the_table_ordinary() -> None:
 def test_a_learning_rate_per_group_and_no_decay_of_label_estimates() -> None:
     world = World(images=False)
     method = build_method("role", world.net(), world.observed, {"k": 1.5})
-    net, theta = Optimizer(method, 0.01, 0.5).dense
-    assert (net.lr, theta.lr) == (0.01, 0.1)
+    net, theta = Optimizer(method, Stage("toy", 1, 1, 0.01, 0.5)).dense
+    assert (net.lr.value, theta.lr.value) == (0.01, 0.1)
     assert (net.weight_decay, theta.weight_decay) == (0.5, 0.0)
 
 
@@ -187,7 +192,7 @@ class TestDenseAdam:
         ours = [nn.Parameter(torch.randn(3, 4)), nn.Parameter(torch.randn(2)), nn.Parameter(torch.randn(5))]
         theirs = [nn.Parameter(p.detach().clone()) for p in ours]
         adam = torch.optim.Adam(theirs, lr=LR, weight_decay=weight_decay, fused=True)
-        mine = DenseAdam(list(ours), LR, weight_decay)
+        mine = DenseAdam(list(ours), constant(LR), weight_decay)
         for step in range(30):
             for both in zip(ours, theirs, strict=True):
                 gradient = torch.randn(both[0].shape)
@@ -204,7 +209,51 @@ class TestDenseAdam:
         params = list(method.parameters())
         monkeypatch.setattr(type(method), "groups", lambda *_: [{"params": params, "lr": 0.1, "momentum": 0.9}])
         with pytest.raises(TypeError, match="momentum"):
-            Optimizer(method, 0.1, 0.0)
+            Optimizer(method, Stage("toy", 1, 1, 0.1, 0.0))
+
+
+class TestDenseSGD:
+    @pytest.mark.parametrize(("momentum", "weight_decay"), [(0.9, 1e-2), (0.9, 0.0), (0.0, 0.1)])
+    def test_is_torchs_sgd(self, momentum: float, weight_decay: float) -> None:
+        torch.manual_seed(0)
+        ours = [nn.Parameter(torch.randn(3, 4)), nn.Parameter(torch.randn(2))]
+        theirs = [nn.Parameter(p.detach().clone()) for p in ours]
+        sgd = torch.optim.SGD(theirs, lr=LR, momentum=momentum, weight_decay=weight_decay)
+        rate = Rate(LR, torch.device("cpu"), moves=True)
+        mine = DenseSGD(list(ours), rate, weight_decay, momentum)
+        for step in range(30):
+            rate.move(1 - step / 30)
+            sgd.param_groups[0]["lr"] = LR * (1 - step / 30)
+            for both in zip(ours, theirs, strict=True):
+                gradient = torch.randn(both[0].shape)
+                for p in both:
+                    p.grad = gradient.clone()
+            if step % 3 == 1:
+                ours[1].grad = theirs[1].grad = None
+            mine.step()
+            sgd.step()
+        for a, b in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-7)
+
+    def test_its_memory_goes_into_a_checkpoint(self) -> None:
+        method, _ = build("an")
+        state = Optimizer(method, Stage("toy", 1, 1, 0.1, optimizer="sgd")).state()
+        assert state and all(name.endswith("momentum_buffer") for name in state)
+
+
+def test_the_head_may_learn_faster_than_the_backbone() -> None:
+    method, _ = build("an")
+    method.net.backbone = nn.Linear(2, 2)
+    slow, fast = Optimizer(method, Stage("toy", 1, 1, 0.1, head_lr=10.0)).dense
+    assert (slow.lr.value, fast.lr.value) == (0.1, 1.0)
+    assert {id(p) for p in slow.params} == {id(p) for p in method.net.backbone.parameters()}
+
+
+def test_a_schedule_keeps_tables_dense() -> None:
+    """Catching up assumes one rate for all missed steps."""
+    world = World(images=False)
+    method = build_method("role", world.net(), world.observed, {"k": 1.5})
+    assert not Optimizer(method, Stage("toy", 1, 1, 0.01, schedule="cosine"), dense_cells=0).row_tables
 
 
 @pytest.mark.parametrize("dense_cells", [0, 10**9])

@@ -1,4 +1,4 @@
-"""Adam for ordinary parameters, and its exact row-wise twin for tables that are visited a few rows at a time."""
+"""Adam and SGD for ordinary parameters, and Adam's exact row-wise twin for tables visited a few rows at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from .methods.base import Method
+from .methods.base import Method, Stage
 from .methods.parts import RowTable
 
 BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
@@ -19,6 +19,7 @@ SETTLE_ROWS = defaultdict(lambda: 4096, cpu=32)
 # Below about this many cells one fused dense step is faster than gathering, catching up and scattering rows: at batch
 # 16 the two cross near 0.25 million cells of 20 classes, 0.53 of 80 and 0.93 of 312 (benchmarks/row_adam.py).
 DENSE_CELLS = 500_000
+BACKBONE = "net.backbone."  # names of its parameters start so
 
 
 class RowAdam:
@@ -105,7 +106,9 @@ class DenseAdam:
     equal bit for bit. State exists from the start, so that a checkpoint has one shape at any step.
     """
 
-    def __init__(self, params: list[Tensor], lr: float, weight_decay: float) -> None:
+    name = "adam"
+
+    def __init__(self, params: list[Tensor], lr: Rate, weight_decay: float) -> None:
         self.params, self.lr, self.weight_decay = params, lr, weight_decay
         self.steps = [torch.zeros((), dtype=torch.float32, device=p.device) for p in params]
         self.m, self.v = [torch.zeros_like(p) for p in params], [torch.zeros_like(p) for p in params]
@@ -127,7 +130,7 @@ class DenseAdam:
             v,
             [],
             steps,
-            lr=self.lr,
+            lr=self.lr.value,  # type: ignore[arg-type]  # a number or a tensor
             beta1=BETA1,
             beta2=BETA2,
             weight_decay=self.weight_decay,
@@ -136,24 +139,95 @@ class DenseAdam:
             maximize=False,
         )
 
+    def kept(self) -> list[dict[str, Tensor]]:
+        """What is remembered of each parameter."""
+        each = zip(self.steps, self.m, self.v, strict=True)
+        return [{"step": step, "exp_avg": m, "exp_avg_sq": v} for step, m, v in each]
+
+
+class DenseSGD:
+    """torch's fused SGD on one parameter group: buffer = momentum x buffer + gradient + decay x weight."""
+
+    name = "sgd"
+
+    def __init__(self, params: list[Tensor], lr: Rate, weight_decay: float, momentum: float) -> None:
+        self.params, self.lr, self.weight_decay, self.momentum = params, lr, weight_decay, momentum
+        self.buffers = [torch.zeros_like(p) for p in params]
+
+    @torch.no_grad()
+    def step(self) -> None:
+        live = [i for i, p in enumerate(self.params) if p.grad is not None]
+        if not live:
+            return
+        torch._fused_sgd_(
+            [self.params[i] for i in live],
+            [self.params[i].grad for i in live],  # type: ignore[misc]
+            [self.buffers[i] for i in live] if self.momentum else [],
+            weight_decay=self.weight_decay,
+            momentum=self.momentum,
+            lr=self.lr.value,  # type: ignore[arg-type]
+            dampening=0.0,
+            nesterov=False,
+            maximize=False,
+            is_first_step=False,  # buffers start at zero, which comes to the same
+        )
+
+    def kept(self) -> list[dict[str, Tensor]]:
+        return [{"momentum_buffer": buffer} for buffer in self.buffers]
+
+
+class Rate:
+    """A learning rate that a schedule may move. On a GPU it is then a tensor: a captured step reads it anew."""
+
+    def __init__(self, base: float, device: torch.device, *, moves: bool) -> None:
+        self.base = base
+        self.value: float | Tensor = torch.tensor(base, device=device) if moves and device.type == "cuda" else base
+
+    def move(self, factor: float) -> None:
+        if isinstance(self.value, Tensor):
+            self.value.fill_(self.base * factor)
+        else:
+            self.value = self.base * factor
+
 
 class Optimizer:
-    """All parameter groups of a stage: dense fused Adam, and RowAdam for large row tables."""
+    """All parameter groups of a stage: dense ones, and RowAdam for large row tables that Adam trains at one rate."""
 
-    def __init__(self, method: Method, lr: float, weight_decay: float, *, dense_cells: int = DENSE_CELLS) -> None:
+    def __init__(self, method: Method, stage: Stage, *, dense_cells: int = DENSE_CELLS) -> None:
         tables = {id(m.weight): m for m in method.modules() if isinstance(m, RowTable)}
-        self.dense: list[DenseAdam] = []
+        backbone = {id(p) for name, p in method.named_parameters() if name.startswith(BACKBONE)}
+        moves = stage.schedule != "constant"
+        self.dense: list[DenseAdam | DenseSGD] = []
         self.row_tables: list[RowAdam] = []
-        for group in method.groups(lr):
-            params = [p for p in group["params"] if p.requires_grad]
+        for group in method.groups(stage.lr):
             if unknown := set(group) - {"params", "lr", "weight_decay", "rows"}:
                 raise TypeError(f"parameter groups have params, lr, weight_decay and rows, not {', '.join(unknown)}")
-            rate, by_row = group.get("lr", lr), group.get("rows", False)
-            if by_row and params and params[0].numel() > dense_cells:
-                self.row_tables.append(RowAdam(tables[id(params[0])], rate))
-            elif params:
-                # Decay would pull estimates of labels towards 1/2; RowAdam has none, whatever the table's size.
-                self.dense.append(DenseAdam(params, rate, 0.0 if by_row else group.get("weight_decay", weight_decay)))
+            by_row, rate = group.get("rows", False), group.get("lr", stage.lr)
+            every = [p for p in group["params"] if p.requires_grad]
+            if by_row and every and every[0].numel() > dense_cells and stage.optimizer == "adam" and not moves:
+                self.row_tables.append(RowAdam(tables[id(every[0])], rate))
+                continue
+            # Decay would pull estimates of labels towards 1/2; RowAdam has none, whatever the table's size.
+            decay = 0.0 if by_row else group.get("weight_decay", stage.weight_decay)
+            if by_row or stage.head_lr == 1:
+                self._add(every, rate, decay, stage)
+            else:
+                self._add([p for p in every if id(p) in backbone], rate, decay, stage)
+                self._add([p for p in every if id(p) not in backbone], rate * stage.head_lr, decay, stage)
+
+    def _add(self, params: list[Tensor], lr: float, decay: float, stage: Stage) -> None:
+        if not params:
+            return
+        rate = Rate(lr, params[0].device, moves=stage.schedule != "constant")
+        if stage.optimizer == "sgd":
+            self.dense.append(DenseSGD(params, rate, decay, stage.momentum))
+        else:
+            self.dense.append(DenseAdam(params, rate, decay))
+
+    def pace(self, factor: float) -> None:
+        """The schedule's factor of every learning rate, for the steps to come."""
+        for group in self.dense:
+            group.lr.move(factor)
 
     def visit(self, index: Tensor) -> None:
         for table in self.row_tables:
@@ -183,10 +257,10 @@ class Optimizer:
 
     def state(self) -> dict[str, Tensor]:
         """Every tensor the optimizer remembers, by name; the tensors themselves, not copies."""
-        kept = [each for group in self.dense for each in zip(group.steps, group.m, group.v, strict=True)]
         out: dict[str, Tensor] = {}
-        for i, (step, m, v) in enumerate(kept):
-            out |= {f"adam.{i}.step": step, f"adam.{i}.exp_avg": m, f"adam.{i}.exp_avg_sq": v}
+        kept = [(group.name, tensors) for group in self.dense for tensors in group.kept()]
+        for i, (name, tensors) in enumerate(kept):
+            out |= {f"{name}.{i}.{key}": tensor for key, tensor in tensors.items()}
         for i, rows in enumerate(self.row_tables):
             out |= {f"rows.{i}.{key}": value for key, value in rows.state().items()}
         return out

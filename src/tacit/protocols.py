@@ -6,10 +6,11 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from .errors import UserError
 from .methods.base import Stage
+from .schedules import schedule
 
 
 class ProtocolError(UserError):
@@ -47,6 +48,10 @@ class Budget:
     batch_size: int | None = None  # rows per step, over all processes together
     lr: float | None = None  # learning rate of Adam
     weight_decay: float | None = None  # 0 unless said
+    optimizer: Literal["adam", "sgd"] | None = None  # adam unless said
+    momentum: float | None = None  # of sgd: 0.9 unless said
+    schedule: str | None = None  # of the learning rate: constant, cosine, onecycle, onecycle:LENGTH, step:EPOCH,EPOCH
+    head_lr: float | None = None  # times lr, for the head and the method's own parameters; 1 unless said
     drop_last: bool | None = None  # leave the last partial batch of an epoch out, as the published programs do
     linear_epochs: int | None = None  # linear_init: of its linear phase
     linear_batch_size: int | None = None  # linear_init: of its linear phase
@@ -72,11 +77,16 @@ def budgets(protocol: str, changes: Mapping[str, Any]) -> tuple[Stage, ...]:
 
 
 def _check(stage: Stage) -> None:
-    for name in ("epochs", "batch_size", "lr"):
+    for name in ("epochs", "batch_size", "lr", "head_lr"):
         if not 0 < getattr(stage, name) < math.inf:
             raise ProtocolError(f"{name} of the {stage.name} budget must be above 0, not {getattr(stage, name)}")
     if not 0 <= stage.weight_decay < math.inf:
         raise ProtocolError(f"weight_decay must not be below 0 nor infinite, not {stage.weight_decay}")
+    if not 0 <= stage.momentum < 1:
+        raise ProtocolError(f"momentum must be at least 0 and below 1, not {stage.momentum}")
+    if stage.optimizer not in ("adam", "sgd"):
+        raise ProtocolError(f"no optimizer named '{stage.optimizer}': there are adam and sgd")
+    schedule(stage.schedule, stage.epochs)
 
 
 SEARCHED = ("batch_size", "lr", "epochs", "weight_decay")
@@ -87,6 +97,8 @@ def search_grid(text: str, options: Mapping[str, type] | None = None) -> list[di
 
     `options` are the method's numeric hyper-parameters and their types: they can be searched as well.
     """
+    if text and not text.strip():
+        raise ProtocolError("--search is blank: write published, or name=value,value …, or leave it out")
     kinds = {"batch_size": int, "lr": float, "epochs": int, "weight_decay": float, **(options or {})}
     axes: list[list[tuple[str, Any]]] = []
     for word in (PUBLISHED_GRID if text == "published" else text).split():

@@ -16,7 +16,7 @@ from .protocols import budgets, of_budget
 from .run import STOP, Rule, RunConfig, RunDirectory
 from .winners import Winner
 
-BUDGETED = ("epochs", "batch_size", "lr", "weight_decay")
+BUDGETED = ("epochs", "batch_size", "lr", "weight_decay", "optimizer", "momentum", "schedule", "head_lr")
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def described(winner: Winner, measured: dict[str, dict[str, Any]]) -> dict[str, 
 
 
 def _options(config: RunConfig, stages: tuple[Stage, ...], point: dict[str, Any]) -> dict[str, Any]:
-    names = ("epochs", "batch_size", "lr", "weight_decay", "drop_last")
+    names = (*BUDGETED, "drop_last")
     last = replace(stages[-1], **of_budget(point))
     budget = {name: getattr(last, name) for name in names}
     if len(stages) > 1:

@@ -146,8 +146,7 @@ def _values(step: Step, batches: Batches, clock: Clock, start: int, seed: int) -
         return
     for number, batch in enumerate(batches.epoch(clock.epoch, start), start):
         prepare(number)
-        weight = batches.weight(number, len(batch.index))
-        yield step(batch, clock._replace(step=number), weight)
+        yield step(batch, clock._replace(step=number), batches.weight(number, len(batch.index)))
 
 
 def seed_step(seed: int, clock: Clock, step: int, rank: int = 0) -> None:

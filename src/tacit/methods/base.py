@@ -64,6 +64,10 @@ class Stage:
     batch_size: int
     lr: float
     weight_decay: float = 0.0
+    optimizer: str = "adam"  # "adam" or "sgd"
+    momentum: float = 0.9  # of sgd
+    schedule: str = "constant"  # of the learning rate: see tacit.schedules
+    head_lr: float = 1.0  # times lr, for everything but the backbone
     trains: str = "all"  # "all", or "head": only the head's and the method's own parameters
     inputs: str = "images"  # "images" or "features"
     drop_last: bool = False  # the published programs drop the last partial batch
@@ -99,9 +103,10 @@ class Method(nn.Module):
     the host, or the class says `capturable = False` and runs eagerly on a GPU.
     """
 
-    views: ClassVar[tuple[str, ...]] = ("weak",)
+    views: tuple[str, ...] = ("weak",)  # an instance may need fewer than its class
     capturable: ClassVar[bool] = True
     needs_images: ClassVar[bool] = False  # True: cannot run on cached features
+    head: ClassVar[str] = "linear"  # of the net, unless a run names another
     needs: ClassVar[str] = ""  # in words, what observed labels it fits: printed by `tacit methods`
     example_options: ClassVar[Mapping[str, Any]] = {}  # values of the required keywords, for checks and examples
 

@@ -49,7 +49,8 @@ class Preprocessing:
 class Backbone(nn.Module):
     """What heads and protocols rely on; `forward` gives the pooled features."""
 
-    width: int
+    width: int  # of the pooled features
+    map_width: int  # channels of the maps; another number where pooling ends in a layer of its own
     preprocessing: Preprocessing
 
     def maps(self, images: Tensor) -> Tensor:
@@ -91,6 +92,7 @@ class TimmBackbone(Backbone):
         self.model = _create(name, config, size, pretrained=str(weights) == "hub")
         _check_size(name, self.model, size)
         self.width = int(getattr(self.model, "head_hidden_size", None) or self.model.num_features)
+        self.map_width = int(self.model.num_features)
         if str(weights) not in ("hub", "none"):
             from .weights import load_weights
 

@@ -39,6 +39,15 @@ class Net(nn.Module):
         logits: Tensor = self.head(backbone.maps(inputs) if _takes(self.head) == "maps" else backbone(inputs))
         return logits
 
+    def maps(self, images: Tensor) -> Tensor:
+        """Class maps [B, C, H, W], where the head makes some."""
+        if not hasattr(self.head, "maps"):
+            raise NetError(f"the head '{self.head_name}' has no class maps: use the head class_maps.")
+        if images.ndim == 2:
+            raise NetError("class maps are made of images: pooled features no longer know where.")
+        maps: Tensor = self.head.maps(self._need_backbone().maps(images))  # type: ignore[operator]
+        return maps
+
     def features(self, images: Tensor) -> Tensor:
         """Pooled features [B, D]; features given as inputs are returned as they are."""
         if images.ndim == 2:
@@ -56,7 +65,7 @@ class Net(nn.Module):
     def describe(self) -> dict[str, Any]:
         """JSON-able; `build_net` makes the same net from it, with random weights."""
         backbone = None if self.backbone is None else self.backbone.describe()
-        return {"backbone": backbone, "head": {"name": self.head_name, **_head_size(self.head)}}
+        return {"backbone": backbone, "head": {"name": self.head_name, **_described_head(self.head)}}
 
     def _on_features(self, features: Tensor) -> Tensor:
         if _takes(self.head) == "maps":
@@ -92,13 +101,22 @@ def build_backbone(described: Mapping[str, Any]) -> Backbone:
     raise BackboneError(f"a backbone of kind '{kind}' is not known to this version of Tacit (known: timm, small)")
 
 
-def make_net(backbone: Backbone | None, classes: int, *, head: str = "linear", width: int | None = None) -> Net:
+def make_net(
+    backbone: Backbone | None,
+    classes: int,
+    *,
+    head: str = "linear",
+    width: int | None = None,
+    head_options: Mapping[str, Any] | None = None,
+) -> Net:
     """A backbone with a new head; without backbone, `width` is that of the features."""
     if backbone is not None:
-        width = backbone.width
+        width = backbone.width if takes(head) == "pooled" else backbone.map_width
+    elif takes(head) == "maps":
+        raise NetError(f"the head '{head}' works on maps of images, and there are features only: name a backbone.")
     if width is None:
         raise NetError("a net without backbone needs the width of the features it will be given.")
-    return Net(backbone, find_head(head)(width, classes), head_name=head)
+    return Net(backbone, find_head(head)(width, classes, **(head_options or {})), head_name=head)
 
 
 def build_net(description: Mapping[str, Any], classes: int) -> Net:
@@ -111,7 +129,8 @@ def build_net(description: Mapping[str, Any], classes: int) -> Net:
     if made_for != classes:
         raise NetError(f"the net was made for {made_for} classes, and {classes} are asked of it: another class list?")
     backbone = None if described is None else build_backbone(described)
-    return make_net(backbone, classes, head=str(head["name"]), width=width)
+    options = {key: value for key, value in head.items() if key not in ("name", "width", "classes")}
+    return make_net(backbone, classes, head=str(head["name"]), width=width, head_options=options)
 
 
 def head_names() -> list[str]:
@@ -130,9 +149,17 @@ def find_head(name: str) -> type[nn.Module]:
     return next(c for c in own if issubclass(c, nn.Module) and hasattr(c, "takes"))
 
 
-def _takes(head: nn.Module) -> str:
+def _takes(head: nn.Module | type[nn.Module]) -> str:
     return str(getattr(head, "takes", "pooled"))
 
 
-def _head_size(head: nn.Module) -> dict[str, int]:
-    return {"width": int(head.in_features), "classes": int(head.out_features)}  # type: ignore[arg-type]
+def takes(head: str) -> str:
+    """What the head of this name is made for: pooled features, or maps."""
+    return _takes(find_head(head))
+
+
+def _described_head(head: nn.Module) -> dict[str, Any]:
+    """Its size, and the options it was made with."""
+    size = {"width": int(head.in_features), "classes": int(head.out_features)}  # type: ignore[arg-type]
+    options: dict[str, Any] = head.options() if hasattr(head, "options") else {}  # type: ignore[operator]
+    return size | options

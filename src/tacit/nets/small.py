@@ -27,7 +27,7 @@ class SmallNet(Backbone):
             _convolution(second, third, stride=2),
             _convolution(third, third),
         )
-        self.width = third
+        self.width = self.map_width = third
         self.preprocessing = Preprocessing(mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5), size=size)
 
     def maps(self, images: Tensor) -> Tensor:
