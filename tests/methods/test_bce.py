@@ -44,5 +44,5 @@ def test_a_meaning_that_does_not_exist(observed: Labels) -> None:
 
 
 def test_smoothing_what_is_left_out_is_a_contradiction(observed: Labels) -> None:
-    with pytest.raises(HyperParameterError, match="smoothed = unknown .* unknown = ignore leaves them out"):
+    with pytest.raises(HyperParameterError, match=r"smoothed = unknown .* unknown = ignore leaves them out"):
         build_method("bce", nn.Identity(), observed, {"smoothed": "unknown", "smoothing": 0.1})

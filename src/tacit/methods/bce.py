@@ -49,8 +49,8 @@ class BCE(Method):
         self.smoothing, self.smoothed = checked_smoothing(smoothing), smoothed
         if self.ignores_unknown and smoothed == "unknown":
             raise HyperParameterError(
-                "smoothed = unknown smooths unknown labels that are taken for negative, and unknown = ignore leaves them "
-                "out. Say unknown = negative, or smoothed = all"
+                "smoothed = unknown smooths unknown labels that are taken for negative, and unknown = ignore leaves "
+                "them out. Say unknown = negative, or smoothed = all"
             )
         self.l1, self.l2 = number_within("l1", l1, 0.0, 1.0), number_within("l2", l2, 0.0, 1.0)
         self.eps = checked_eps(eps)
