@@ -11,7 +11,6 @@ from markupsafe import Markup
 from matplotlib.ticker import NullLocator, PercentFormatter
 from numpy.typing import NDArray
 
-from ..labels import UNKNOWN
 from ..metrics.calibration import BINS, reliability
 from ..metrics.inputs import MetricError
 from .compare import FULL, Comparison, Group, Spread
@@ -58,9 +57,8 @@ def curve_of(group: Group) -> Curve | None:
         kept = run.scores("test")
         if kept is None or not kept.scores.size:
             continue
-        fine = np.isfinite(kept.scores)
         try:
-            found = reliability(np.where(fine, kept.scores, 0), np.where(fine, kept.truth, UNKNOWN))
+            found = reliability(kept.finite.scores, kept.finite.truth)
         except MetricError:
             continue
         probability += np.nan_to_num(found.confidence) * found.cells

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UserError
+from ..labels import UNKNOWN
 
 
 class ReportError(UserError):
@@ -100,6 +101,15 @@ class Scores:
     scores: NDArray[np.float32]
     truth: NDArray[np.int8]
     observed: NDArray[np.int8] | None = None  # what the method was told; of the training images only
+
+    @property
+    def finite(self) -> Scores:
+        """A score that is no number is like a label that is not known: of no cell that counts."""
+        fine = np.isfinite(self.scores)
+        if fine.all():
+            return self
+        truth = np.where(fine, self.truth, UNKNOWN).astype(np.int8)
+        return replace(self, scores=np.where(fine, self.scores, 0), truth=truth)
 
 
 @dataclass(frozen=True, eq=False)

@@ -106,20 +106,11 @@ def _kept(run: RunRecord) -> dict[Kind, tuple[Scores, NDArray[np.bool_] | None]]
         kept = run.scores(split)
         if kept is None or not kept.scores.size:
             continue
-        kept = _finite(kept)
+        kept = kept.finite
         found["train" if split == "train" else "test"] = (kept, None)
         if kept.observed is not None:
             found["unannotated"] = (kept, kept.observed == UNKNOWN)
     return found
-
-
-def _finite(kept: Scores) -> Scores:
-    """A score that is no number is like a label that is not known: of no cell that counts."""
-    fine = np.isfinite(kept.scores)
-    if fine.all():
-        return kept
-    truth = np.where(fine, kept.truth, UNKNOWN).astype(np.int8)
-    return Scores(kept.images, np.where(fine, kept.scores, 0), truth, kept.observed)
 
 
 def missing(comparison: Comparison) -> tuple[str, ...]:
