@@ -253,7 +253,7 @@ def judge(
     limit: float | NDArray[np.float32] = scored.thresholds if threshold is None else threshold
     oracles = []
     if oracle is not None:
-        limit, best = best_threshold(scores, labels, oracle, decisions)
+        limit, best = oracle_threshold(scores, labels, oracle, decisions)
         oracles.append(f"threshold {limit:.2f} chosen on these very labels, for the best {oracle} ({100 * best:.2f})")
     metrics = summarise(scores, labels, threshold=limit)
     decided = decision_scores(scores, labels, threshold=limit, empty=decisions)._asdict()
@@ -284,7 +284,7 @@ def _interval(scored: Scored, variant: Variant, empty: Unscored, resamples: int)
     return found.low, found.high
 
 
-def best_threshold(
+def oracle_threshold(
     scores: Scores, labels: States, metric: Literal["OF1", "CF1"], empty: EmptyClass = "skip"
 ) -> tuple[float, float]:
     """(threshold, value): the one threshold of a grid of 99 that these labels like best; the lowest of equals."""

@@ -11,7 +11,7 @@ from tacit.cli import main
 from tacit.label_table import LabelTable, read_label_table, write_label_table
 from tacit.labels import Labels
 from tacit.metrics import average_precision, decision_scores
-from tacit.scoring import best_threshold
+from tacit.scoring import oracle_threshold
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,7 @@ class TestRules:
     def test_best_threshold_by_hand(self):
         scores = np.array([[0.2], [0.35], [0.4], [0.9]], np.float32)
         labels = np.array([[-1], [1], [-1], [1]], np.int8)
-        threshold, value = best_threshold(scores, labels, "OF1")
+        threshold, value = oracle_threshold(scores, labels, "OF1")
         assert (threshold, value) == (
             pytest.approx(0.21),
             pytest.approx(0.8),
