@@ -1,15 +1,17 @@
 """Rules that stop at the first epoch that is no better, and searches over a method's own hyper-parameters."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from small_runs import linear, run, run_interrupted, small_machine, table
+from small_runs import finetune, linear, run, run_interrupted, small_machine, table
 from tacit.evaluate import Judge
 from tacit.protocols import ProtocolError, search_grid
 from tacit.run import RunConfig
+from test_resume import wide_features
 
 __all__ = ["small_machine", "table"]
 
@@ -70,6 +72,16 @@ def test_two_stopping_rules_wait_for_each_other(table: Path, tmp_path: Path, mon
     result = run(four(table, select="clean-stop", also_select=("observed-stop",)), tmp_path / "run")
     assert epochs_of(tmp_path / "run") == 4
     assert result["selected"]["epoch"] == 0 and result["also"]["observed-stop"]["epoch"] == 2
+
+
+def test_an_earlier_phase_runs_to_its_end(table: Path, tmp_path: Path, scripted: dict[str, int]) -> None:
+    features = str(tmp_path / "wide.npz")
+    wide_features(table, features)
+    budget = {"epochs": 4, "linear_epochs": 4}
+    config = finetune(table, protocol="linear_init", features=features, budget=budget)
+    run(replace(config, select="clean-stop"), tmp_path / "run")
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["stage"] for line in lines] == ["linear"] * 4 + ["finetune"] * 3
 
 
 def test_resumed_after_it_stopped(

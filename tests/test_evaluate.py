@@ -50,6 +50,16 @@ class TestSelection:
         assert judge(val=every).selection("clean", self.told) is None
 
 
+def test_made_up_labels_are_counted_and_the_wrong_ones_among_them() -> None:
+    unsure = Labels.from_dense([[1, -1], [-1, 0], [1, 1], [-1, -1]], CLASSES)  # the truth is unknown in one cell
+    made = torch.tensor([[-1, -1], [0, -1], [0, 0], [-1, 1]], dtype=torch.int8)
+    found = Judge(unsure, TRUTH, None, None, ONE_POSITIVE).pseudo_labels(made)
+    # absent: (0, a) is present, (0, b) and (3, a) are absent, of (1, b) nothing is known; present: (3, b) is absent
+    assert found == {"present": 1, "present_wrong": 1.0, "absent": 4, "absent_wrong": pytest.approx(1 / 3)}
+    assert judge().pseudo_labels(torch.zeros(4, 2, dtype=torch.int8)) == {"present": 0, "absent": 0}
+    assert judge().pseudo_labels(None) is None
+
+
 class TestEstimates:
     def test_only_cells_that_were_hidden_count_for_precision_and_recall(self) -> None:
         guess = torch.tensor([[0.9, 0.8], [0.1, 0.9], [0.6, 0.9], [0.1, 0.2]])

@@ -113,6 +113,14 @@ def test_a_class_without_unknown_labels_is_left_alone() -> None:
     assert method.pseudo_labels().tolist() == [[0, 0], [-1, 0], [-1, 0]]
 
 
+def test_a_round_beyond_the_last_candidate_touches_nothing_else() -> None:
+    method = made_by(Labels.from_dense([[1], [0], [0], [-1]], ["a"]), share=1.0, warm_up=1)
+    for _ in range(2):
+        method.refresh(clock(1, epochs=2), sweep_of([[0.9], [0.3], [0.4], [0.1]]))
+    assert method.soft[[1, 2], 0].tolist() == pytest.approx([0.3, 0.4])
+    assert method.pseudo_labels().tolist() == [[0], [-1], [-1], [0]]
+
+
 def test_a_probability_of_exactly_zero_stays_a_candidate() -> None:
     """As in the published program, where minus zero is still zero."""
     method = made_by(Labels.from_dense([[0], [0], [1]], ["a"]), share=1.0, warm_up=1)
