@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from .data.batches import FeatureInputs, ImageInputs, Inputs
+from .data.batches import FeatureInputs, ImageInputs, Inputs, steps_of
 from .data.feature_set import FeatureSet, open_features
 from .data.features import every_image, extract, import_features
 from .data.images import PixelStore
@@ -83,7 +83,9 @@ class Bench:
             options = {**self.config.method_options, **of_method(point)}
             method = build_method(self.config.method, nn.Identity(), self.observed, options)
             for budget in budgets:
-                method.stages(replace(budget, **of_budget(point)) if budget is budgets[-1] else budget)
+                mine = replace(budget, **of_budget(point)) if budget is budgets[-1] else budget
+                for stage in method.stages(mine):
+                    steps_of(stage, len(self.observed))
             told[method.unknown] = None
         return "; or ".join(told)
 

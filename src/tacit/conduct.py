@@ -81,6 +81,10 @@ def _conduct(
             words = ("--config", directory.config_file, "--out", directory.path, "--resume")
             again = shlex.join(["tacit", "train", *map(str, words)])
             raise Interrupted(f"{stop}. Everything is saved; go on with:\n  {again}") from stop
+        except UserError:  # often about the inputs, which are opened late
+            if runtime.is_main:
+                directory.leave_untouched()
+            raise
     try:
         result = _finish(bench, directory, stages, runtime, screen, tried, time.perf_counter() - began)
     except torch.cuda.OutOfMemoryError as error:
@@ -136,7 +140,8 @@ def _train(
 
 
 def _name(point: dict[str, Any]) -> str:
-    return "-".join(f"{key}={value:g}" for key, value in point.items())
+    """Every digit: two points never share a folder."""
+    return "-".join(f"{key}={value!r}" for key, value in point.items())
 
 
 # --- the result -------------------------------------------------------------------------------------------------------

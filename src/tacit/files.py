@@ -147,3 +147,8 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def why_unreadable(error: Exception) -> str:
+    """What is wrong with a NumPy archive. NumPy takes other bytes for a pickle, and tells how to load one unsafely."""
+    return "it is no NumPy archive" if "allow_pickle" in str(error) else str(error)

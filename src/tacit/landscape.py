@@ -26,11 +26,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from .assemble import Bench, assemble, set_threads
-from .checkpoint import load
+from .checkpoint import CheckpointError, load
 from .data.batches import Inputs
 from .data.images import subseed
+from .data.source import parse_spec
 from .errors import UserError
-from .files import alone_in, atomic_write
+from .files import alone_in, atomic_write, why_unreadable
 from .methods.base import Batch, Clock, Method, Stage
 from .methods.registry import build_method
 from .model import read_description
@@ -66,7 +67,9 @@ class Plane:
         if self.grid < 3 or self.grid % 2 == 0:
             raise LandscapeError(f"a grid of {self.grid}: give an odd number from 3 on, so that its middle is the run")
         if not 0 < self.span <= 100:
-            raise LandscapeError(f"a span of {self.span:g}: give a number above 0 (1 moves weights by their own norm)")
+            raise LandscapeError(
+                f"a span of {self.span:g}: give a number above 0, up to 100 (1 moves weights by their own norm)"
+            )
         if self.images < 1:
             raise LandscapeError(f"{self.images} images: the loss needs at least 1")
         for seed in (self.seed, self.direction_seed):
@@ -109,9 +112,20 @@ class Surface:
     def read(cls, path: Path) -> Surface:
         try:
             with np.load(path, allow_pickle=False) as file:
-                return cls(file["steps"], file["loss"], file["done"], json.loads(str(file["story"])))
+                found = cls(file["steps"], file["loss"], file["done"], json.loads(str(file["story"])))
+            found.check()
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise LandscapeError(f"{path} cannot be read ({error}); compute it again with --again.") from None
+            why = why_unreadable(error)
+            raise LandscapeError(f"{path} cannot be read ({why}); compute it again with --again.") from None
+        return found
+
+    def check(self) -> None:
+        """Refuse arrays that do not belong together, as a damaged or edited file has them."""
+        size = len(self.steps) if self.steps.ndim == 1 else -1
+        if self.loss.shape != (size, size) or self.done.shape != (size,) or self.done.dtype != bool:
+            raise ValueError(f"a surface of {self.loss.shape} at {self.steps.shape} steps, {self.done.shape} rows done")
+        if not isinstance(self.story, dict):
+            raise ValueError("its story is no table")
 
 
 def landscape(
@@ -141,6 +155,8 @@ def landscape(
 def _bench(directory: RunDirectory, place: Place) -> tuple[Bench, Stage]:
     config = directory.config()
     moved = {key: value for key in ("data", "features") if (value := getattr(place, key)) is not None}
+    if place.data is not None:
+        moved["source"] = _moved(config.source, place.data)
     config = replace(config, device=place.device, **moved)
     bench = assemble(config)
     kept = directory.result().get("fingerprints", {}).get("observed")
@@ -152,9 +168,22 @@ def _bench(directory: RunDirectory, place: Place) -> tuple[Bench, Stage]:
     return bench, budgets(config.protocol, config.budget)[-1]
 
 
+def _moved(source: str, data: str) -> str:
+    """The source as it is named where its files lie in `data` now: a path inside the name would win over it."""
+    name, variant, inside = parse_spec(source)
+    if inside is None:
+        return source
+    return str(Path(data) / inside.name) if name == "table" else f"{name}{variant}"
+
+
 def solution(directory: RunDirectory, described: Mapping[str, Any], bench: Bench, plane: Plane) -> Method:
     """The run's net under the loss asked for. A loss that remembers what the run did not keep is refused."""
-    kept, _ = load(directory.weights_file)
+    try:
+        kept, _ = load(directory.weights_file)
+    except CheckpointError as error:
+        raise LandscapeError(
+            f"{directory.weights_file}: the run's model is missing or damaged. Restore it from a copy, or run again."
+        ) from error
     net = build_net(described["net"], len(bench.source.classes))
     if plane.loss is None:
         method = build_method(described["method"], net, bench.observed, described["method_options"])

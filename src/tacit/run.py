@@ -75,11 +75,22 @@ class RunConfig:
                 raise RunError(f"--{name.replace('_', '-')} {value}: give a whole number from {least} to {most}")
         if not 0 <= self.val < 1:
             raise RunError(f"--val is a share of the training images in [0, 1), not {self.val}")
+        if self.val == 0 and (blind := [rule for rule in self._asked if rule != "last"]):
+            raise RunError(
+                f"--val 0 holds out no validation images that {' and '.join(blind)} could choose an epoch by: say "
+                "--select last and no --also-select, or hold some out with --val 0.2"
+            )
         if self.search and "last" in (self.selection, *self.also_select):
             raise RunError("a search chooses on validation: it does not go with --select last or --val 0")
         for name, value in {"published": self.published, **self.method_options, **self.source_options}.items():
             if isinstance(value, float) and not math.isfinite(value):
                 raise RunError(f"--{name.replace('_', '-')} {value}: give a finite number")
+
+    @property
+    def _asked(self) -> tuple[Rule, ...]:
+        """The selection rules that somebody named; the default one is not told from silence."""
+        main: tuple[Rule, ...] = () if self.select == "observed" else (self.select,)
+        return tuple(dict.fromkeys((*main, *self.also_select)))
 
     @property
     def selection(self) -> Rule:
@@ -187,8 +198,10 @@ class RunDirectory:
 
     def leave_untouched(self) -> None:
         """Give up a claim before anything was done under it, so that mended settings may have the same folder."""
-        if [file.name for file in self.path.iterdir()] == [self.config_file.name]:
-            self.config_file.unlink()
+        inside = sorted(self.path.rglob("*"), reverse=True)  # what a folder holds comes before the folder
+        if {file for file in inside if not file.is_dir()} <= {self.config_file, self.labels_file}:
+            for path in inside:
+                path.rmdir() if path.is_dir() else path.unlink()
 
     def config(self) -> RunConfig:
         return from_toml(read_text(self.config_file), str(self.config_file))

@@ -20,6 +20,8 @@ def read_method(word: str) -> tuple[str, dict[str, Any]]:
             raise OptionError(f"{word}: write NAME:key=value, for example em:alpha=0.2; '{setting}' is no key=value")
         if key not in known:
             raise OptionError(f"{word}: {name} has no option '{key}'. {near_matches(key, list(known))}".strip())
+        if key in options:
+            raise OptionError(f"{word}: {key} is set twice")
         options[key] = _value(value)
     return name, options
 

@@ -122,6 +122,22 @@ def permutation(n: int, *address: int) -> NDArray[np.int64]:
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(address))).permutation(n)
 
 
+def parts_of(stage: Stage, rows: int) -> tuple[Part, ...]:
+    return stage.parts or (Part("all", np.arange(rows), stage.batch_size),)
+
+
+def steps_of(stage: Stage, rows: int) -> int:
+    """Steps of an epoch over so many training rows; refused where there would be none."""
+    rounds = [len(part.rows) / part.batch_size for part in parts_of(stage, rows)]
+    steps = int(max(np.floor(r) if stage.drop_last else np.ceil(r) for r in rounds))
+    if not steps:
+        raise UserError(
+            f"{rows} training images do not fill a batch of {stage.batch_size}, and drop_last leaves out "
+            "what does not: nothing is left to train on. Use a smaller --batch-size, or --no-drop-last."
+        )
+    return steps
+
+
 class Batches:
     """The batches of one stage."""
 
@@ -139,17 +155,10 @@ class Batches:
     ) -> None:
         self.inputs, self.labels, self.stage, self.number = inputs, labels, stage, number
         self.views, self.seed, self.device, self.shard = tuple(views), seed, device, shard
-        everything = Part("all", np.arange(len(labels)), stage.batch_size)
-        self.parts = stage.parts or (everything,)
+        self.parts = parts_of(stage, len(labels))
         resident = labels.shape[0] * labels.shape[1] <= RESIDENT_LABEL_CELLS
         self.states = torch.tensor(labels.dense()).to(device) if resident else None
-        rounds = [len(p.rows) / p.batch_size for p in self.parts]
-        self.steps = int(max(np.floor(r) if stage.drop_last else np.ceil(r) for r in rounds))
-        if not self.steps:
-            raise UserError(
-                f"{len(labels)} training images do not fill a batch of {stage.batch_size}, and drop_last leaves out "
-                "what does not: nothing is left to train on. Use a smaller --batch-size, or --no-drop-last."
-            )
+        self.steps = steps_of(stage, len(labels))
 
     def order(self, epoch: int) -> list[NDArray[np.int64]]:
         """Rows of every step of an epoch: one pass over the longest part, the shorter ones start over."""

@@ -32,6 +32,7 @@ class ImageError(UserError):
 BY_TORCHVISION = {"JPEG", "MPO", "PNG", "WEBP"}  # formats it decodes to the same pixels as PIL, and faster
 EXIF_ORIENTATION = 0x0112
 _WARNING_FILTERS = threading.Lock()  # warnings.catch_warnings is not safe among threads
+_IMPORTING = threading.Lock()  # torchvision's modules import each other: two threads that begin at once both fail
 
 
 def read_image(path: str | os.PathLike[str], size: int | None, interpolation: Interpolation = "bilinear") -> Tensor:
@@ -57,7 +58,8 @@ def resize(images: Tensor, size: int, interpolation: Interpolation = "bilinear")
     """uint8 [..., H, W] -> [..., size, size], antialiased, contiguous."""
     if images.shape[-2:] == (size, size):
         return images.contiguous()
-    from torchvision.transforms.v2 import InterpolationMode, functional
+    with _IMPORTING:
+        from torchvision.transforms.v2 import InterpolationMode, functional
 
     mode = InterpolationMode(interpolation)
     resized: Tensor = functional.resize(images, [size, size], interpolation=mode, antialias=True)
@@ -98,7 +100,8 @@ def _open_header(content: bytes) -> Any:
 def _torchvision_decoder() -> Callable[[Tensor], Tensor] | None:
     """The fastest here; None once torchvision drops it, as it announced (docs/decisions/image-decoding.md)."""
     try:
-        from torchvision.io import ImageReadMode, decode_image
+        with _IMPORTING:
+            from torchvision.io import ImageReadMode, decode_image
     except ImportError:
         return None
     warnings.filterwarnings("ignore", "The image decoding and encoding capabilities", DeprecationWarning)

@@ -274,7 +274,7 @@ def _pick(
 def _load(path: Path, *, mapped: bool = False) -> Any:
     """An .npy as an array, an .npz as a dictionary of arrays; never unpickles."""
     if not path.is_file():
-        raise FeatureError(f"no file {path}.")
+        raise FeatureError(f"no file {path}. Say with --features where the features are.")
     try:
         content = np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
         return dict(content) if path.suffix == ".npz" else content

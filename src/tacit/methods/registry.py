@@ -172,8 +172,13 @@ def _fitted(method: str, option: Option, value: Any) -> Any:
             continue
         if not isinstance(plain, type) or isinstance(value, plain):
             return value
-    meant = getattr(option.type, "__name__", str(option.type)) if not union else str(option.type)
-    raise MethodError(f"{method}: {option.name} must be {meant}, not {value!r}")
+    raise MethodError(f"{method}: {option.name} must be {_in_words(option.type)}, not {value!r}")
+
+
+def _in_words(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return " or ".join(map(str, get_args(kind)))
+    return str(kind) if get_origin(kind) in (Union, types.UnionType) else getattr(kind, "__name__", str(kind))
 
 
 def _did_you_mean(word: str, candidates: Iterable[str]) -> str:

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from ..files import why_unreadable
 from .compare import Comparison, Group
 from .figures import USUAL, Figure
 from .records import ReportError
@@ -99,7 +100,9 @@ def read_surface(path: Path) -> Surface | None:
         if steps.ndim != 1 or loss.shape != (len(steps), len(steps)) or not len(steps) % 2 or "own" not in story:
             raise ValueError(f"a surface of shape {loss.shape} at {steps.shape} steps")
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise ReportError(f"{path} cannot be read ({error}); compute it again: tacit landscape … --again") from None
+        raise ReportError(
+            f"{path} cannot be read ({why_unreadable(error)}); compute it again: tacit landscape … --again"
+        ) from None
     return Surface(steps, loss, story) if done.all() else None
 
 

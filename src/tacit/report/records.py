@@ -12,7 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UserError
+from ..files import why_unreadable
 from ..labels import UNKNOWN
+
+MEND = "Restore it from a copy, run again, or delete it: the report then leaves out what it would show."
 
 
 class ReportError(UserError):
@@ -164,7 +167,7 @@ class RunRecord:
         if not fitting or (observed is not None and observed.shape != scores.shape):
             raise ReportError(
                 f"{path}: scores {scores.shape}, truth {truth.shape} and {len(images)} images do not fit the "
-                f"{len(self.classes)} classes of result.json; evaluate the run again to write them anew."
+                f"{len(self.classes)} classes of result.json. {MEND}"
             )
         return Scores(images, scores, truth, observed)
 
@@ -185,4 +188,4 @@ def _arrays(path: Path, *names: str, optional: Sequence[str] = ()) -> list[Any]:
         with np.load(path, allow_pickle=False) as file:
             return [file[name] for name in names] + [file.get(name) for name in optional]
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise ReportError(f"{path} cannot be read ({error}); evaluate the run again to write it anew.") from None
+        raise ReportError(f"{path} cannot be read ({why_unreadable(error)}). {MEND}") from None
