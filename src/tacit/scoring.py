@@ -23,13 +23,14 @@ from .label_table import Silence, read_label_table
 from .labels import Labels, States
 from .metrics.decisions import EmptyClass, decision_scores
 from .metrics.intervals import bootstrap
+from .metrics.published import Name, Published, published_metrics
 from .metrics.ranking import Unscored, Variant, average_precision, mean_average_precision, scoreable
 from .metrics.summary import summarise
+from .metrics.thresholds import grid_threshold
 from .model import BATCH, Decide, Model, Progress, read_description, thresholds_of
 from .run import RunDirectory
 
 Scores = NDArray[np.float32]
-ORACLE_GRID = np.arange(1, 100) / 100  # thresholds tried by the oracle
 VARIANTS = {
     "interpolated": "AP interpolated: precision is the best at any higher recall (PASCAL VOC 2010 to 2012)",
     "asl": "AP as published with ASL: ties separated by row order, divided by positives + 1e-8",
@@ -82,6 +83,7 @@ class Report:
     threshold: float | list[float]
     rules: list[str]
     oracles: list[str]
+    published: dict[Name, Published] = field(default_factory=dict)  # the same scores under whole conventions
 
 
 # --- scores -----------------------------------------------------------------------------------------------------------
@@ -247,8 +249,10 @@ def judge(
     empty: Unscored = "nan",
     decisions: EmptyClass = "skip",
     resamples: int = 1000,
+    published: Sequence[Name] = (),
 ) -> Report:
-    """All metrics under the house's rules, or under named published ones."""
+    """All metrics under the house's rules, or under named published ones; beside them those of whole `published`
+    conventions, which heed none of the other arguments."""
     scores, labels = scored.scores, scored.labels
     limit: float | NDArray[np.float32] = scored.thresholds if threshold is None else threshold
     oracles = []
@@ -272,6 +276,7 @@ def judge(
         threshold=limit if isinstance(limit, float) else limit.tolist(),
         rules=rules,
         oracles=oracles,
+        published={name: published_metrics(name, scores, labels) for name in published},
     )
 
 
@@ -288,11 +293,7 @@ def oracle_threshold(
     scores: Scores, labels: States, metric: Literal["OF1", "CF1"], empty: EmptyClass = "skip"
 ) -> tuple[float, float]:
     """(threshold, value): the one threshold of a grid of 99 that these labels like best; the lowest of equals."""
-    values = [getattr(decision_scores(scores, labels, threshold=t, empty=empty), metric) for t in ORACLE_GRID]
-    if np.isnan(values).all():
-        raise ScoringError(f"no threshold can be searched: {metric} is not defined on these labels")
-    at = int(np.nanargmax(values))
-    return float(ORACLE_GRID[at]), float(values[at])
+    return grid_threshold(scores, labels, metric=metric, empty=empty)
 
 
 def _few(names: Sequence[str], most: int = 5) -> str:

@@ -10,7 +10,7 @@ from finished_runs import CLASSES, feature_run, image_model, photos
 from tacit.cli import main
 from tacit.label_table import LabelTable, read_label_table, write_label_table
 from tacit.labels import Labels
-from tacit.metrics import average_precision, decision_scores
+from tacit.metrics import average_precision, decision_scores, published_metrics
 from tacit.scoring import oracle_threshold
 
 
@@ -135,6 +135,27 @@ class TestRules:
             pytest.approx(0.8),
         )  # flags 3, 2 of them right: 2*2 / (3 + 2)
 
+    def test_published_figures_stand_beside_the_honest_ones(self, run, capsys):
+        plain = asked(capsys, run)
+        found = asked(capsys, run, "--metrics", "hcp", "pumlc", "csl")
+        assert plain["published"] == {}
+        assert found["metrics"] == plain["metrics"]
+        assert list(found["published"]) == ["hcp", "pumlc", "csl"]
+        with np.load(run / "scores-test.npz") as held:
+            wanted = published_metrics("pumlc", held["scores"], held["truth"])
+        assert found["published"]["pumlc"]["metrics"] == pytest.approx(wanted.metrics)
+        assert len(found["published"]["pumlc"]["oracles"]) == 2
+        assert list(found["published"]["csl"]["metrics"]) == ["mAP"]
+
+    def test_published_figures_as_a_person_reads_them(self, run, capsys):
+        assert main(["evaluate", str(run), "--bootstrap", "0", "--metrics", "hcp", "pumlc"]) == 0
+        shown = capsys.readouterr().out
+        rows = [line.split()[0] for line in shown.splitlines() if line.startswith(("tacit ", "hcp ", "pumlc "))]
+        assert rows == ["tacit", "hcp", "pumlc"]
+        assert "OF1@3" in shown
+        assert "Flatters OF1 and CF1: each has the threshold that these very labels like best" in shown
+        assert "oracle: OP, OR, OF1 at threshold" in shown
+
     def test_published_variants(self, run, capsys):
         usual = asked(capsys, run)["metrics"]["mAP"]
         found = asked(capsys, run, "--ap", "interpolated", "--decisions", "hcp")
@@ -182,6 +203,7 @@ def test_what_a_person_reads(run, capsys):
         (["{run}", "--thresholds", "two"], "two"),
         (["{run}", "--bootstrap", "-1"], "--bootstrap -1: a number of resamples"),
         (["{run}", "--ap", "voc2007"], "voc2007"),
+        (["{run}", "--metrics", "pu-mlc"], "pu-mlc"),
         (["{run}", "--treshold", "0.5"], "--treshold: did you mean --threshold"),
         (["{run}", "--labels-silence", "absent"], "says how to read the table of --labels"),
         (["{run}", "--features", "nowhere.npz"], "nowhere.npz"),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ..metrics.published import Name, Published
     from ..scoring import Report, Scored
 
 ABOUT = """Score a run's model on a split whose labels are known: the run's own test split, another SOURCE, or labels
@@ -41,6 +42,8 @@ class Evaluate:
     ap: Literal["grouped", "interpolated", "asl"] = "grouped"  # equal scores together; VOC 2010; as published with ASL
     empty: Literal["nan", "zero"] = "nan"  # AP of a class that cannot be scored: left out, or 0 as some published
     decisions: Literal["skip", "zero", "hcp"] = "skip"  # classes without positives in CP, CR, CF1
+    # beside these figures, those that a published program would print: hcp asl dualcoop pumlc csl
+    metrics: tuple[Literal["hcp", "asl", "dualcoop", "pumlc", "csl"], ...] = ()
     bootstrap: int = 1000  # resamples of the images for the interval of mAP; 0: none
     per_class: bool = False  # AP and number of positives of each class
     json: bool = False  # for programs
@@ -83,6 +86,7 @@ def run(argv: Sequence[str]) -> int:
         empty=config.empty,
         decisions=config.decisions,
         resamples=config.bootstrap,
+        published=config.metrics,
     )
     if config.json:
         console.print_json(as_json(scored, report))
@@ -120,9 +124,24 @@ def as_json(scored: Scored, report: Report) -> dict[str, Any]:
         "oracles": report.oracles,
         "metrics": {name: _json_number(value) for name, value in report.metrics.items()},
         "interval": None if report.interval is None else [_json_number(limit) for limit in report.interval],
+        "published": {name: _published_json(name, found) for name, found in report.published.items()},
         "per_class": per_class,
         "unscored": report.unscored,
         "notes": scored.notes,
+    }
+
+
+def _published_json(name: Name, found: Published) -> dict[str, Any]:
+    from ..metrics.published import CONVENTIONS
+
+    convention = CONVENTIONS[name]
+    return {
+        "programs": convention.programs,
+        "rules": convention.rules,
+        "flatters": convention.flatters,
+        "metrics": {key: _json_number(value) for key, value in found.metrics.items()},
+        "oracles": found.oracles,
+        "notes": found.notes,
     }
 
 
@@ -148,9 +167,28 @@ def tell(scored: Scored, report: Report, config: Evaluate) -> None:
     if report.unscored:
         why = "no known positive, or no known negative"
         print(f"{len(report.unscored)} classes cannot be scored ({why}): {_listed(report.unscored)}")
+    if report.published:
+        _tell_published(report)
     if config.per_class:
         rows = zip(scored.classes, map(_percent, report.per_class), *_known(scored), strict=True)
         console.table(("class", "AP", "present", "absent"), list(rows), right=("AP", "present", "absent"))
+
+
+def _tell_published(report: Report) -> None:
+    """The honest figures above those of the programs; then whose they are, their rules and what these flatter."""
+    from ..metrics.published import CONVENTIONS
+
+    names = list(dict.fromkeys(key for found in report.published.values() for key in found.metrics))
+    told = {"tacit": report.metrics, **{name: found.metrics for name, found in report.published.items()}}
+    nothing = float("nan")
+    rows = [[who, *(_percent(metrics.get(key, nothing)) for key in names)] for who, metrics in told.items()]
+    print("\nas published programs compute them, on the same scores and labels")
+    console.table(("rules", *names), rows, right=names)
+    for name, found in report.published.items():
+        convention = CONVENTIONS[name]
+        print(f"{name}: {convention.programs}. {convention.rules}. Flatters {convention.flatters}.")
+        for line in (*(f"oracle: {oracle}" for oracle in found.oracles), *found.notes):
+            print(f"  {line}")
 
 
 def _limits(threshold: float | Sequence[float]) -> str:

@@ -12,23 +12,29 @@ from .examples import (
     one_error,
     ranking_loss,
 )
+from .groups import ClassGroup, frequency_groups, grouped_map
 from .inputs import MetricError, states_from_truth, unknown_as_absent
 from .intervals import Interval, SeedSummary, bootstrap, over_seeds, paired_bootstrap, paired_over_seeds
+from .published import CONVENTIONS, Convention, Published, published_metrics
 from .ranking import MeanAP, average_precision, mean_average_precision, scoreable
 from .separation import Densities, Shares, compare_separation, densities, wasserstein
 from .summary import per_class_ap, summarise
-from .thresholds import ClassThresholds, Threshold, best_threshold, best_thresholds
+from .thresholds import ClassThresholds, Threshold, best_threshold, best_thresholds, grid_threshold
 
 __all__ = [
+    "CONVENTIONS",
     "AtK",
     "Calibration",
+    "ClassGroup",
     "ClassThresholds",
+    "Convention",
     "DecisionScores",
     "Densities",
     "ExampleScores",
     "Interval",
     "MeanAP",
     "MetricError",
+    "Published",
     "Reliability",
     "SeedSummary",
     "Shares",
@@ -46,6 +52,9 @@ __all__ = [
     "decision_scores",
     "densities",
     "example_scores",
+    "frequency_groups",
+    "grid_threshold",
+    "grouped_map",
     "image_ranking",
     "label_ranking_average_precision",
     "mean_average_precision",
@@ -54,6 +63,7 @@ __all__ = [
     "paired_bootstrap",
     "paired_over_seeds",
     "per_class_ap",
+    "published_metrics",
     "ranking_loss",
     "reliability",
     "scoreable",

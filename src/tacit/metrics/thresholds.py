@@ -4,11 +4,13 @@ Candidates are the midpoints between neighbouring distinct scores of known cells
 everything is called present): between them no decision changes. Whatever scores equally well, the candidate nearest to
 0.5 wins, then the lower one. A sort and cumulative sums give the value at every candidate at once.
 
-A threshold chosen on the labels it is then judged by is an oracle: choose on validation, judge on test.
+A threshold chosen on the labels it is then judged by is an oracle: choose on validation, judge on test. The published
+search of 99 thresholds is such an oracle (`grid_threshold`), here for comparison only.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -16,11 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..labels import PRESENT, UNKNOWN, States
 from .calibration import checked_probabilities, known_column
+from .decisions import DecisionCounts, EmptyClass, scores_of_counts
 from .inputs import MetricError, Scores, choice
 from .ranking import scoreable
 
 Metric = Literal["OF1", "CF1"]
 Vector = NDArray[np.float64]
+GRID = np.arange(1, 100) / 100  # thresholds that PU-MLC tries
 _EQUAL = 1e-9  # values of CF1 closer than this are equal: running sums of fractions round
 
 
@@ -64,6 +68,33 @@ def best_threshold(probabilities: ArrayLike, labels: ArrayLike, *, metric: Metri
     if not scoreable(states).any():
         raise MetricError("no threshold can be chosen for CF1: no class has a known positive and a known negative")
     return _best(*_class_f1(scores, states), equal=_EQUAL)
+
+
+def grid_threshold(scores: ArrayLike, labels: ArrayLike, *, metric: Metric, empty: EmptyClass = "skip") -> Threshold:
+    """The threshold of 0.01, 0.02 … 0.99 with the highest OF1 or CF1; the lowest of equals. `empty`: `decision_scores`.
+
+    Searched on the test labels themselves by PU-MLC (spec: partial labels, section 2).
+    """
+    choice("metric", metric, get_args(Metric))
+    probabilities, states = checked_probabilities(scores, labels)
+    values = np.array([getattr(scores_of_counts(counts, empty=empty), metric) for counts in _on(probabilities, states)])
+    if np.isnan(values).all():
+        raise MetricError(f"no threshold can be searched: {metric} is not defined on these labels")
+    at = int(np.nanargmax(values))
+    return Threshold(float(GRID[at]), float(values[at]))
+
+
+def _on(scores: Scores, states: States) -> Iterator[DecisionCounts]:
+    """Counted decisions at every threshold of the grid: one sort per class, and binary searches in it."""
+    limits = GRID.astype(scores.dtype)
+    counts = np.empty((len(GRID), 2, scores.shape[1]), np.int64)
+    for c in range(scores.shape[1]):
+        values, positive = known_column(scores, states, c)
+        for at, some in enumerate((values, values[positive])):
+            counts[:, at, c] = len(some) - np.sort(some).searchsorted(limits)
+    actual, known, able = (states == PRESENT).sum(axis=0), (states != UNKNOWN).sum(axis=0), scoreable(states)
+    for predicted, correct in counts:
+        yield DecisionCounts(predicted, actual, correct, known, able)
 
 
 def best_thresholds(probabilities: ArrayLike, labels: ArrayLike, *, fallback: float) -> ClassThresholds:
