@@ -172,7 +172,7 @@ def test_a_method_that_predicts_itself_is_rebuilt_without_its_rows(tmp_path, fea
 class TestOnImages:
     def test_files_go_through_the_preprocessing_of_training(self, tmp_path, photos):
         from tacit.data.decode import read_image
-        from tacit.data.images import normalise
+        from tacit.data.views import normalise
 
         method = image_model(tmp_path / "run")
         pixels = torch.stack([read_image(path, 16) for path in photos])

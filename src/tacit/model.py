@@ -25,7 +25,7 @@ from torch import Tensor
 
 from .checkpoint import CheckpointError, load, named, save
 from .data.decode import ImageError, read_image, resize
-from .data.images import make_view
+from .data.views import make_view
 from .errors import UserError
 from .labels import ABSENT, PRESENT, Labels
 from .methods.base import Method

