@@ -157,7 +157,7 @@ def warnings_for(observed: Labels) -> list[str]:
             f"{shown}. Observe more, or leave these classes out."
         )
     rows, _, _ = observed.cells()
-    silent = len(observed) - len(np.unique(rows))
+    silent = int((np.bincount(rows, minlength=len(observed)) == 0).sum())
     if silent:
         found.append(f"{silent} of {len(observed)} images have no known label at all.")
     return found

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..labels import ABSENT, PRESENT
-from .source import Problem, Source, SourceError, Split
+from .source import FilesIn, Problem, Source, SourceError, Split
 
 Missing = Literal["drop", "keep", "error"]
 """Images a list names but no folder has: drop their rows, keep them (their features lie elsewhere), or stop."""
@@ -112,6 +112,9 @@ def without_positive(split: str, images: Sequence[str], states: NDArray[np.int8]
 
 def on_disk(files: Sequence[Path]) -> NDArray[np.bool_]:
     """Which files exist, found by listing each folder once (asking for every file costs seconds on a network disk)."""
+    if isinstance(files, FilesIn):
+        listed = _names_in(str(files.folder))
+        return np.fromiter((name in listed for name in files.names), bool, len(files))
     listings: dict[str, frozenset[str]] = {}
     present = np.zeros(len(files), bool)
     for row, file in enumerate(files):
@@ -195,11 +198,19 @@ def _shared_between(splits: dict[str, Split]) -> Iterable[Problem]:
     """Files that two splits share: training on test images flatters every figure."""
     names = list(splits)
     for i, one in enumerate(names):
-        files = set(splits[one].files or ())
         for other in names[i + 1 :]:
-            both = tuple(n for n, f in zip(splits[other].images, splits[other].files or (), strict=False) if f in files)
+            both = _images_of_both(splits[one], splits[other])
             if both:
                 yield Problem(f"images in both {one} and {other}", both)
+
+
+def _images_of_both(one: Split, other: Split) -> tuple[str, ...]:
+    """Images of `other` whose file is one of `one`'s as well."""
+    if isinstance(one.files, FilesIn) and isinstance(other.files, FilesIn) and one.files.folder != other.files.folder:
+        return ()
+    files = set(other.files or ())  # the test split: the smaller one
+    shared = files.intersection(one.files or ())
+    return tuple(n for n, f in zip(other.images, other.files or (), strict=False) if f in shared) if shared else ()
 
 
 def check_images(split: Split, *, full: bool = False, progress: Progress | None = None) -> list[Problem]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType, NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from ..errors import UserError
 from ..labels import Labels
 
 # Modules of this room that are no sources.
-PLUMBING = {"batches", "checks", "decode", "feature_set", "features", "images", "source", "splits"}
+PLUMBING = {"batches", "checks", "decode", "feature_set", "features", "images", "label_rows", "source", "splits"}
 PLUMBING |= {"scene_drawing", "scene_glyphs", "scene_places", "scene_shapes"}
 
 
@@ -42,13 +42,33 @@ class Problem:
         return f"{self.what} ({len(self.where)}): {shown}"
 
 
+class FilesIn(Sequence[Path]):
+    """Files of one folder by name, each a Path only when it is asked for: nine million at once would fill gigabytes."""
+
+    def __init__(self, folder: Path, names: Iterable[str]) -> None:
+        self.folder, self.names = folder, tuple(names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @overload
+    def __getitem__(self, row: int) -> Path: ...
+    @overload
+    def __getitem__(self, row: slice) -> FilesIn: ...
+    def __getitem__(self, row: int | slice) -> Path | FilesIn:
+        return FilesIn(self.folder, self.names[row]) if isinstance(row, slice) else self.folder / self.names[row]
+
+    def take(self, index: NDArray[Any]) -> FilesIn:
+        return FilesIn(self.folder, (self.names[i] for i in index.tolist()))
+
+
 @dataclass(frozen=True, eq=False)
 class Split:
     """Images of one split, in the published row order, with what is truly known of them."""
 
     images: tuple[str, ...]  # names, unique; relative paths where there are files
     labels: Labels
-    files: tuple[Path, ...] | None = None  # where each image lies, or …
+    files: Sequence[Path] | None = None  # where each image lies, or …
     pixels: NDArray[np.uint8] | None = None  # … the images themselves [N, 3, H, W]
     areas: NDArray[np.float32] | None = None  # [N, C] area of the largest object per class, where boxes exist
 
@@ -56,10 +76,13 @@ class Split:
         return len(self.images)
 
     def take(self, index: NDArray[Any]) -> Split:
+        files = self.files
+        if files is not None:
+            files = files.take(index) if isinstance(files, FilesIn) else tuple(files[i] for i in index)
         return Split(
-            tuple(self.images[i] for i in index),
+            tuple(self.images[i] for i in index.tolist()),
             self.labels.take(index),
-            None if self.files is None else tuple(self.files[i] for i in index),
+            files,
             None if self.pixels is None else self.pixels[index],
             None if self.areas is None else self.areas[index],
         )
