@@ -20,7 +20,7 @@ from .artifacts import write_examples, write_model_of, write_observed, write_sco
 from .assemble import Bench, assemble, check_fit, search_points
 from .data.batches import Inputs
 from .errors import UserError
-from .evaluate import figures, scores
+from .evaluate import figures, scores, scores_train
 from .files import alone_in
 from .gradients import write_regime
 from .methods.base import Method, Stage
@@ -69,7 +69,7 @@ def _conduct(
         raise
     for warning in (*(str(p) for p in bench.source.problems), *bench.warnings):
         screen.say(f"warning: {warning}")
-    screen.say(f"{config.method}: unknown labels are {unknown}")
+    screen.say(f"{config.method}, unknown labels: {unknown}")
     if config.tracker:
         runtime.accelerator.init_trackers("tacit", config={k: str(v) for k, v in vars(config).items()})
     if runtime.is_main:
@@ -191,11 +191,12 @@ def _judge(
 ) -> Verdict:
     also: dict[str, dict[str, Any]] = {}
     place: tuple[Any, ...] | None = None
+    scored = [name for name in inputs if name != "train" or scores_train(bench.judge.train)]
     for rule in reversed(bench.config.selections):  # the main rule last: its weights stay in the method
         winner = winner_of(directory, rule)
         if winner.place != place:  # two rules often choose the same epoch
             method.load_state_dict(winner.state)
-            told = {name: scores(method, inputs[name], runtime) for name in inputs}
+            told = {name: scores(method, inputs[name], runtime) for name in scored}
             measured = {name: figures(told[name], bench.splits[name].labels) for name in told}
         place = winner.place
         also[rule] = described(winner, measured)

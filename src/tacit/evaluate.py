@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .data.batches import Inputs, in_order
+from .errors import UserError
 from .labels import ABSENT, PRESENT, UNKNOWN, Labels, States
 from .methods.base import Method
 from .metrics.calibration import BINS, calibration
@@ -23,6 +24,8 @@ from .run import STOP, Rule
 from .runtime import Runtime
 
 Scores = NDArray[np.float32]
+TRAIN_CELLS = 2**28  # scores of training images, a gigabyte of them; of more images x classes, none are computed
+HELD_CELLS = 2**32  # scores of validation or test images, 16 GB: they are needed, so more are refused
 
 
 @torch.no_grad()
@@ -35,6 +38,22 @@ def scores(method: Method, inputs: Inputs, runtime: Runtime) -> Scores:
             chunks.append(method.predict(chunk).float())
     every = runtime.gather(torch.cat(chunks), len(inputs))
     return every.cpu().numpy()
+
+
+def scores_train(train: Labels) -> bool:
+    """Whether training images are scored besides: it decides nothing, and of millions of them it is out of reach."""
+    return train.shape[0] * train.shape[1] <= TRAIN_CELLS
+
+
+def check_held(split: str, labels: Labels) -> None:
+    """Refuse to judge by more images than a machine can hold the scores of."""
+    images, classes = labels.shape
+    if images * classes > HELD_CELLS:
+        less = "Hold out less (--val 0.01), or bring a validation split" if split == "val" else "Judge by fewer images"
+        raise UserError(
+            f"the scores of {images:,} images of split '{split}' and {classes:,} classes would take "
+            f"{4 * images * classes / 1e9:.0f} GB. {less}."
+        )
 
 
 def labels_of(rule: Rule) -> Literal["observed", "clean", "last"]:

@@ -186,10 +186,27 @@ def test_what_a_person_reads(run, capsys):
     assert any(line.split()[:1] == ["owl"] for line in shown.splitlines())
 
 
+def test_groups_from_the_rarest_to_the_most_annotated(run, capsys):
+    found = asked(capsys, run, "--groups", "2")
+    known = json.loads((run / "result.json").read_text())["counts"]["train"]
+    often = dict(zip(CLASSES, np.add(known["observed_present"], known["observed_absent"]).tolist(), strict=True))
+    assert [group["name"] for group in found["groups"]] == ["G1", "G2"]
+    order = [name for group in found["groups"] for name in group["classes"]]
+    assert [often[name] for name in order] == sorted(often.values())
+    for group in found["groups"]:
+        assert group["mAP"] == pytest.approx(np.mean([found["per_class"][name]["AP"] for name in group["classes"]]))
+    assert main(["evaluate", str(run), "--groups", "4", "--bootstrap", "0"]) == 0
+    shown = capsys.readouterr().out
+    assert "classes in groups, by their number of training labels" in shown
+    assert any(line.split()[:3] == ["G4", "1", "1"] for line in shown.splitlines())
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ([], "tacit evaluate needs RUN"),
+        (["{run}", "--groups", "-1"], "--groups -1: a number of groups"),
+        (["{run}", "--groups", "5"], "4 classes cannot be put into 5 groups; use 1 to 4"),
         (["nowhere"], "there is no nowhere"),
         (["{folder}"], "it holds 1: name one, such as"),
         (["{run}", "--split", "tset"], "there is no split 'tset': choose one of train, test, val, or all"),

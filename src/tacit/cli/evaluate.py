@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ..metrics.groups import ClassGroup
     from ..metrics.published import Name, Published
     from ..scoring import Report, Scored
 
@@ -45,6 +46,7 @@ class Evaluate:
     # beside these figures, those that a published program would print: hcp asl dualcoop pumlc csl
     metrics: tuple[Literal["hcp", "asl", "dualcoop", "pumlc", "csl"], ...] = ()
     bootstrap: int = 1000  # resamples of the images for the interval of mAP; 0: none
+    groups: int = 0  # mAP of so many groups of classes, from the rarest in training to the most annotated; 0: none
     per_class: bool = False  # AP and number of positives of each class
     json: bool = False  # for programs
     batch_size: int = 64  # images at a time
@@ -88,10 +90,11 @@ def run(argv: Sequence[str]) -> int:
         resamples=config.bootstrap,
         published=config.metrics,
     )
+    groups = _groups(scored, report, config.groups)
     if config.json:
-        console.print_json(as_json(scored, report))
+        console.print_json(as_json(scored, report, groups))
     else:
-        tell(scored, report, config)
+        tell(scored, report, config, groups)
     return 0
 
 
@@ -104,13 +107,21 @@ def _check(config: Evaluate) -> None:
         raise OptionError(f"--threshold {config.threshold:g}: scores are probabilities, give a number from 0 to 1")
     if config.bootstrap < 0:
         raise OptionError(f"--bootstrap {config.bootstrap}: a number of resamples, such as 1000, or 0 for none")
+    if config.groups < 0:
+        raise OptionError(f"--groups {config.groups}: a number of groups, such as 5, or 0 for none")
     if config.batch_size < 1:
         raise OptionError(f"--batch-size {config.batch_size}: must be at least 1")
     if config.labels_silence and config.labels is None:
         raise OptionError("--labels-silence says how to read the table of --labels, which is not given")
 
 
-def as_json(scored: Scored, report: Report) -> dict[str, Any]:
+def _groups(scored: Scored, report: Report, number: int) -> list[ClassGroup]:
+    from ..class_groups import groups_of_run
+
+    return groups_of_run(scored.run, scored.classes, report.per_class, number) if number else []
+
+
+def as_json(scored: Scored, report: Report, groups: Sequence[ClassGroup] = ()) -> dict[str, Any]:
     per_class = {
         name: {"AP": _json_number(ap), "present": present, "absent": absent}
         for name, ap, present, absent in zip(scored.classes, report.per_class, *_known(scored), strict=True)
@@ -126,6 +137,7 @@ def as_json(scored: Scored, report: Report) -> dict[str, Any]:
         "interval": None if report.interval is None else [_json_number(limit) for limit in report.interval],
         "published": {name: _published_json(name, found) for name, found in report.published.items()},
         "per_class": per_class,
+        "groups": [_group_json(scored, group) for group in groups],
         "unscored": report.unscored,
         "notes": scored.notes,
     }
@@ -145,11 +157,16 @@ def _published_json(name: Name, found: Published) -> dict[str, Any]:
     }
 
 
+def _group_json(scored: Scored, group: ClassGroup) -> dict[str, Any]:
+    classes = [scored.classes[c] for c in group.classes]
+    return {**group._asdict(), "mAP": _json_number(group.mAP), "classes": classes}
+
+
 def _json_number(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
-def tell(scored: Scored, report: Report, config: Evaluate) -> None:
+def tell(scored: Scored, report: Report, config: Evaluate, groups: Sequence[ClassGroup] = ()) -> None:
     known = sum(map(sum, _known(scored)))
     share = known / max(len(scored.images) * len(scored.classes), 1)
     size = f"{len(scored.images):,} images, {len(scored.classes)} classes"
@@ -169,6 +186,11 @@ def tell(scored: Scored, report: Report, config: Evaluate) -> None:
         print(f"{len(report.unscored)} classes cannot be scored ({why}): {_listed(report.unscored)}")
     if report.published:
         _tell_published(report)
+    if groups:
+        print("\nclasses in groups, by their number of training labels")
+        told = [[g.name, len(g.classes), g.scored, f"{g.fewest} to {g.most}", _percent(g.mAP)] for g in groups]
+        head = ("group", "classes", "scored", "labels per class", "mAP")
+        console.table(head, told, right=head[1:])
     if config.per_class:
         rows = zip(scored.classes, map(_percent, report.per_class), *_known(scored), strict=True)
         console.table(("class", "AP", "present", "absent"), list(rows), right=("AP", "present", "absent"))
@@ -179,7 +201,7 @@ def _tell_published(report: Report) -> None:
     from ..metrics.published import CONVENTIONS
 
     names = list(dict.fromkeys(key for found in report.published.values() for key in found.metrics))
-    told = {"tacit": report.metrics, **{name: found.metrics for name, found in report.published.items()}}
+    told = {"tacit": report.metrics} | {str(name): found.metrics for name, found in report.published.items()}
     nothing = float("nan")
     rows = [[who, *(_percent(metrics.get(key, nothing)) for key in names)] for who, metrics in told.items()]
     print("\nas published programs compute them, on the same scores and labels")
