@@ -23,7 +23,7 @@ from .data.images import PixelStore
 from .data.source import Source, Split, load_source
 from .data.splits import hide_and_hold_out
 from .errors import UserError
-from .evaluate import Judge
+from .evaluate import Judge, check_held
 from .labels import Labels
 from .methods.base import Method, Stage
 from .methods.registry import build_method, find_method, numeric_options
@@ -135,6 +135,9 @@ def assemble(config: RunConfig) -> Bench:
     train, val, test = hidden["train"], hidden.get("val"), source.splits["test"]
     splits = {"train": train.split, "test": test} | ({"val": val.split} if val else {})
     observed = train.observed
+    for name, held in splits.items():
+        if name != "train":
+            check_held(name, held.labels)
     judge = Judge(
         train=train.split.labels,
         test=test.labels,

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import __version__
 from .assemble import Bench, backbone_name
-from .evaluate import Scores, calibration_figures, counts, decisions, labels_of, unknown_rule
+from .evaluate import Scores, calibration_figures, counts, decisions, labels_of, scores_train, unknown_rule
 from .methods.base import Method, Stage
 from .methods.registry import method_options
 from .protocols import budgets, of_budget
@@ -143,6 +143,8 @@ def describe_choices(bench: Bench, stages: tuple[Stage, ...], point: dict[str, A
         out.append("training stops after the first epoch that is no better on validation, as published")
     if config.val == 0:
         out.append("no validation: the last epoch is reported")
+    if not scores_train(bench.judge.train):
+        out.append("training images are not scored: there are too many of them and classes")
     if config.precision != "fp32":
         out.append(f"precision {config.precision}")
     if config.train_scores == "accumulated":

@@ -19,7 +19,7 @@ from torch import Tensor
 from .assemble import Bench, set_threads
 from .checkpoint import CheckpointError, load, named, save, snapshot, under
 from .data.batches import Inputs
-from .evaluate import scores
+from .evaluate import scores, scores_train
 from .labels import Labels
 from .methods.base import Clock, Method, Stage
 from .metrics.ranking import mean_average_precision
@@ -152,7 +152,7 @@ class Trial:
         if previous is not None:
             self.method.hand_over(previous)
         rows, classes = self.bench.observed.shape
-        accumulated = self.bench.config.train_scores == "accumulated"
+        accumulated = self.bench.config.train_scores == "accumulated" and scores_train(self.bench.observed)
         self.recorder = Recorder(self.method, rows, classes) if accumulated else None
 
     def _take_best_back(self) -> Method:
@@ -225,6 +225,8 @@ class Trial:
         """mAP of the classifier on its own training images against the truth."""
         when = self.bench.config.train_scores
         truth: Labels = self.bench.judge.train
+        if not scores_train(truth):
+            return None
         if self.recorder is not None:
             told = self.recorder.probabilities().numpy()
             seen = np.isfinite(told).all(axis=1)
