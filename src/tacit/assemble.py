@@ -22,6 +22,7 @@ from .data.features import every_image, extract, import_features
 from .data.images import PixelStore
 from .data.source import Source, Split, load_source
 from .data.splits import hide_and_hold_out
+from .data.views import kinds_of
 from .errors import UserError
 from .evaluate import Judge, check_held
 from .labels import Labels
@@ -84,6 +85,7 @@ class Bench:
             method = build_method(self.config.method, nn.Identity(), self.observed, options)
             for budget in budgets:
                 mine = replace(budget, **of_budget(point)) if budget is budgets[-1] else budget
+                kinds_of(method.views, mine.augment)
                 for stage in method.stages(mine):
                     steps_of(stage, len(self.observed))
             told[method.unknown] = None

@@ -53,6 +53,7 @@ class Budget:
     schedule: str | None = None  # of the learning rate: constant, cosine, onecycle, onecycle:LENGTH, step:EPOCH,EPOCH
     head_lr: float | None = None  # times lr, for the head and the method's own parameters; 1 unless said
     drop_last: bool | None = None  # leave the last partial batch of an epoch out, as the published programs do
+    augment: str | None = None  # views in place of the method's own, in their order: crop; crop,strong_crop for two
     linear_epochs: int | None = None  # linear_init: of its linear phase
     linear_batch_size: int | None = None  # linear_init: of its linear phase
     linear_lr: float | None = None  # linear_init: of its linear phase
@@ -87,6 +88,11 @@ def _check(stage: Stage) -> None:
     if stage.optimizer not in ("adam", "sgd"):
         raise ProtocolError(f"no optimizer named '{stage.optimizer}': there are adam and sgd")
     schedule(stage.schedule, stage.epochs)
+    if stage.augment and stage.inputs == "features":
+        raise ProtocolError(
+            f"--augment {stage.augment}: the {stage.name} protocol trains on cached features, which cannot be "
+            "augmented. Use --protocol finetune."
+        )
 
 
 SEARCHED = ("batch_size", "lr", "epochs", "weight_decay")

@@ -79,6 +79,8 @@ def _options(config: RunConfig, stages: tuple[Stage, ...], point: dict[str, Any]
     budget = {name: getattr(last, name) for name in names}
     if len(stages) > 1:
         budget |= {f"linear_{name}": getattr(stages[0], name) for name in names}
+    if last.augment:
+        budget["augment"] = last.augment
     return {"method": config.method_options, "source": config.source_options, "budget": budget}
 
 
@@ -135,6 +137,8 @@ def describe_choices(bench: Bench, stages: tuple[Stage, ...], point: dict[str, A
         out += [f"{mine.name}: {n} = {getattr(mine, n)} (protocol {getattr(usual, n)})" for n in changed]
         if mine.drop_last:
             out.append(f"{mine.name}: the last partial batch of each epoch is dropped, as published")
+        if mine.augment:
+            out.append(f"{mine.name}: trained on the views {mine.augment} in place of the method's own")
     for name, value in config.source_options.items():
         out.append(f"source: {name} = {value}")
     if config.val != 0.2:

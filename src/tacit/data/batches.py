@@ -18,7 +18,7 @@ from ..errors import UserError
 from ..labels import Labels
 from ..methods.base import Batch, Part, Stage, View
 from .images import PixelStore, Preprocessing, uniforms
-from .views import make_view, view_kind
+from .views import kinds_of, make_view, view_kind
 
 RESIDENT_LABEL_CELLS = 2**31
 WIDENED_BYTES = 2**30  # features up to this size are held as float32 on a CPU: a batch is then a plain gather
@@ -155,7 +155,7 @@ class Batches:
         shard: tuple[int, int] = (0, 1),
     ) -> None:
         self.inputs, self.labels, self.stage, self.number = inputs, labels, stage, number
-        self.views, self.seed, self.device, self.shard = tuple(views), seed, device, shard
+        self.kinds, self.seed, self.device, self.shard = kinds_of(views, stage.augment), seed, device, shard
         self.parts = parts_of(stage, len(labels))
         resident = labels.shape[0] * labels.shape[1] <= RESIDENT_LABEL_CELLS
         self.states = torch.tensor(labels.dense()).to(device) if resident else None
@@ -210,8 +210,8 @@ class Batches:
             labels = torch.from_numpy(self.labels.rows(index.cpu().numpy())).to(self.device)
         when = epoch_address(self.number, epoch)
         views = {
-            name: self.inputs.view(name, raw, index, (self.seed, when, number))
-            for number, name in enumerate(self.views)
+            name: self.inputs.view(kind, raw, index, (self.seed, when, number))
+            for number, (name, kind) in enumerate(self.kinds.items())
         }
         return Batch(index, labels, views, part)
 

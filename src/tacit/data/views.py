@@ -229,6 +229,20 @@ def view_kind(name: str) -> ViewKind:
     return VIEWS[name]
 
 
+def kinds_of(views: Sequence[str], augment: str | None) -> dict[str, str]:
+    """How each view of a method is made. "crop" or "crop,strong_crop" replaces the kinds of the first ones in order;
+    the others, and all of them without it, are what the method calls them."""
+    asked = augment.split(",") if augment else []
+    if len(asked) > len(views):
+        raise UserError(
+            f"--augment {augment} names {len(asked)} views, and the method trains on "
+            f"{len(views)} ({', '.join(views)}): give one for each at most."
+        )
+    for name in asked:
+        view_kind(name)
+    return dict(zip(views, [*asked, *views[len(asked) :]], strict=True))
+
+
 def make_view(
     name: str,
     pixels: Tensor,

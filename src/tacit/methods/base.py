@@ -70,6 +70,7 @@ class Stage:
     head_lr: float = 1.0  # times lr, for everything but the backbone
     trains: str = "all"  # "all", or "head": only the head's and the method's own parameters
     inputs: str = "images"  # "images" or "features"
+    augment: str | None = None  # how the method's views are made, in order: see data.views.kinds_of
     drop_last: bool = False  # the published programs drop the last partial batch
     parts: tuple[Part, ...] = ()  # empty: one part with every training row
 
