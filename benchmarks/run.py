@@ -21,6 +21,7 @@ PAGE = HERE.parent / "docs" / "benchmarks.md"
 SCRIPTS = (
     "map_vs_sklearn",
     "labels_memory",
+    "openimages_load",
     "linear_an",
     "linear_role",
     "voc_epoch",
@@ -121,6 +122,11 @@ def more(row: dict[str, Any]) -> str:
         return (
             f"{row['peer_seconds']:g} s to {row['seconds']:g} s; without metrics {row['without_metrics']:g} x, "
             f"the training pass alone {row['training']:g} x"
+        )
+    if "gigabytes" in row:
+        return (
+            f"{row['peer_seconds']:g} s, {row['peer_gigabytes']:g} GB to {row['seconds']:g} s, "
+            f"{row['gigabytes']:g} GB (wanted {row['wanted_gigabytes']:g} for nine million images)"
         )
     if "megabytes" in row:
         return (

@@ -10,6 +10,7 @@ import pytest
 
 from tacit.data.coco import load
 from tacit.data.source import SourceError, load_source
+from tacit.observations import parse_observation
 
 CATEGORIES = [{"id": 7, "name": "train"}, {"id": 1, "name": "person"}, {"id": 90, "name": "toothbrush"}]
 
@@ -156,3 +157,26 @@ def test_the_real_mini_set_against_a_plain_count(shared_data: Path) -> None:
         assert ((read.areas > 0) == (read.labels.dense() == 1)).all()
     official = np.load(shared_data / "coco2014_image_labels.npz")["classes"].tolist()
     assert list(source.classes) == official
+
+
+def test_the_real_labels_of_2014_as_partial_label_work_has_them(shared_data: Path, tmp_path: Path) -> None:
+    """82,783 rows, of which 702 without annotation are negative throughout; 241,035 positives; the published mask."""
+    archive = np.load(shared_data / "coco2014_image_labels.npz")
+    train = archive["is_train2014"]
+    files, shown = archive["image"][train].tolist(), archive["Y"][train]
+    files += [f"COCO_train2014_bare_{i}.jpg" for i in range(82_783 - len(files))]
+    listed = [{"id": i + 1, "name": str(name)} for i, name in enumerate(archive["classes"])][::-1]
+    notes = [{"image_id": i, "category_id": c + 1} for i, c in np.argwhere(shown).tolist()]
+    for part, names in (("train", files), ("val", files[:1])):
+        images = [{"id": i, "file_name": name} for i, name in enumerate(names)]
+        content = {"images": images, "annotations": notes if part == "train" else notes[:1], "categories": listed}
+        file = tmp_path / "annotations" / f"instances_{part}2014.json"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps(content))
+    source = load(tmp_path, "2014", rows="all", columns="id", missing="keep")
+    assert list(source.classes) == archive["classes"].tolist()
+    truth = source.splits["train"].labels
+    counts = truth.counts()
+    assert (len(truth), counts.present.sum(), counts.unknown.sum()) == (82_783, 241_035, 0)
+    assert [len(p.where) for p in source.problems if "without annotations, kept" in p.what] == [702]
+    assert (parse_observation("known-share:0.1")(truth).dense() != 0).sum() == 662_191

@@ -7,6 +7,7 @@ import pytest
 
 from tacit.data.source import Source, SourceError, load_source
 from tacit.data.voc import CLASSES, LAYOUT, load
+from tacit.observations import parse_observation
 
 CAT, DOG = CLASSES.index("cat"), CLASSES.index("dog")
 # name -> flags of cat and dog, every other class -1. 2012_3 shows a difficult dog and nothing else.
@@ -67,10 +68,18 @@ def test_difficult_objects_as_declared(tmp_path: Path, lists: str, difficult: st
     assert cells(source)["2012_2.jpg"] == (1, state)
 
 
-def test_2007_keeps_list_order_and_every_image(tmp_path: Path) -> None:
-    source = load(devkit(tmp_path, "2007", ("trainval", "test")), "2007")
-    assert source.splits["train"].images == ("2012_2.jpg", "2012_1.jpg", "2012_3.jpg")
-    assert cells(source)["2012_3.jpg"] == (-1, -1)
+@pytest.mark.parametrize("lists", ["main", "xml"])
+def test_2007_keeps_list_order_and_every_image(tmp_path: Path, lists: str) -> None:
+    """Difficult objects are skipped, as published: an image that shows nothing else is negative, and stays a row."""
+    source = load(devkit(tmp_path, "2007", ("trainval", "test")), "2007", lists=lists)  # type: ignore[arg-type]
+    assert list(cells(source).items()) == [("2012_2.jpg", (1, -1)), ("2012_1.jpg", (-1, 1)), ("2012_3.jpg", (-1, -1))]
+    assert list(cells(source, "test")) == ["t2012_2.jpg", "t2012_1.jpg", "t2012_3.jpg"]
+    assert [p.what.split(", ")[-1] for p in source.problems] == ["kept", "kept"]
+    known = parse_observation("known-share:0.5")(source.splits["train"].labels).dense()
+    drawn = (
+        np.random.RandomState(0).random_sample((3, 20)) < 0.5
+    )  # row i of the published numbers is line i of the list
+    assert ((known != 0) == drawn).all()
 
 
 def test_root_may_be_the_year_the_devkit_or_its_parent(tmp_path: Path) -> None:

@@ -71,7 +71,8 @@ def load(
         root: the folder with `annotations/` and the image folders.
         variant: "2014", "2017", or "" for the only year found, or for the files named below.
         rows: "annotated" keeps images with at least one annotation, ordered by their id written as a decimal string
-            (100012 before 9): the order of the published label files. "all" keeps every image, in the file's order.
+            (100012 before 9): the order of the published label files. "all" keeps every image, in the file's order;
+            with columns "id" these are the 82,783 and 40,504 rows that work on partial labels draws its masks on.
         columns: classes in the order of the `categories` list, or of their ids.
         train_json: annotations of the pool.
         test_json: annotations of the test split.

@@ -55,6 +55,8 @@ def load(
 ) -> Source:
     """Read the training pool and the test split of VOC 2007 (trainval, test) or 2012 (train, val).
 
+    2007 keeps every listed image in the list's order (5,011 and 4,952), as work on partial labels draws its masks on.
+
     Args:
         root: VOCdevkit, its parent, or the folder of the year.
         variant: "2007" or "2012".
