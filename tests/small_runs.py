@@ -17,7 +17,7 @@ import tacit.assemble
 from tacit.conduct import conduct
 from tacit.label_table import LabelTable, write_label_table
 from tacit.labels import Labels
-from tacit.methods.registry import method_options
+from tacit.methods.registry import learns_from_positives
 from tacit.nets.backbone import Backbone, Preprocessing
 from tacit.run import RunConfig
 from tacit.train import EpochEnd, Interrupted, State
@@ -32,7 +32,7 @@ class TinyBackbone(Backbone):
 
     def __init__(self) -> None:
         super().__init__()
-        self.width, self.preprocessing = 6, PREPROCESSING
+        self.width, self.map_width, self.preprocessing = 6, 6, PREPROCESSING
         self.body = nn.Sequential(nn.Conv2d(3, 6, 3, 2), nn.BatchNorm2d(6), nn.ReLU(), nn.Dropout(0.3))
 
     def maps(self, images: Tensor) -> Tensor:
@@ -172,5 +172,4 @@ def run_interrupted(config: RunConfig, out: Path, steps: int, monkeypatch: pytes
 
 def observation_for(method: str) -> str:
     """Labels that a method can learn from: one that ignores unknown labels needs known negatives."""
-    unknown = method_options(method).get("unknown")
-    return "known-share:0.5" if unknown is not None and unknown.default == "ignore" else "single-positive"
+    return "single-positive" if learns_from_positives(method) else "known-share:0.5"

@@ -16,7 +16,7 @@ from tacit.methods.registry import build_method, describe_method, find_method, m
 from tacit.optim import Optimizer
 from tacit.runtime import Runtime
 from tacit.train import Interrupted, fit, seed_step
-from toy_world import BUDGET, CLASSES, CLOCK, ROWS, Listener, ToyInputs, World, build, fit_toy, total, train
+from toy_world import BUDGET, CLASSES, ROWS, Listener, ToyInputs, World, build, clock_of, fit_toy, total, train
 
 ROOT = Path(__file__).parents[1]
 
@@ -52,7 +52,7 @@ def test_page_and_test_file(name: str) -> None:
 @every_method
 def test_terms_are_named_scalars_and_documented(name: str) -> None:
     method, world = build(name)
-    terms = method(world.batch(type(method)), CLOCK)
+    terms = method(world.batch(type(method)), clock_of(method))
     page = page_of(name)
     assert terms
     for term, value in terms.items():
@@ -96,7 +96,7 @@ def test_sparse_labels_serve_as_well(name: str) -> None:
     method, world = build(name)
     torch.manual_seed(0)
     options = type(method).example_options
-    sparse = build_method(name, world.net(), world.observed.to_sparse(), options)
+    sparse = build_method(name, world.net(method.head), world.observed.to_sparse(), options)
     batch = world.batch(type(method))
     assert torch.equal(total(method, batch), total(sparse, batch))
 
@@ -135,12 +135,15 @@ def test_a_method_takes_over_from_any_other(name: str) -> None:
 def test_unknown_cells_have_a_gradient_exactly_where_the_class_says_so(name: str) -> None:
     method, world = build(name)
     outputs: list[Tensor] = []
-    method.net.register_forward_hook(lambda _net, _inputs, output: outputs.append(output))
+    said = method.net.classifier if method.head == "class_maps" else method.net
+    said.register_forward_hook(lambda _net, _inputs, output: outputs.append(output))
     batch = world.batch(type(method))
     loss = total(method, batch)
     seen = [output for output in outputs if output.requires_grad]
     gradients = torch.autograd.grad(loss, seen)
-    unknown = torch.stack([gradient[batch.labels == 0].abs().max() for gradient in gradients])
+    cells = [gradient.flatten(2).abs().amax(2) if gradient.ndim > 2 else gradient for gradient in gradients]
+    per_view = [view for cell in cells for view in cell.split(len(batch.labels))]
+    unknown = torch.stack([gradient[batch.labels == 0].abs().max() for gradient in per_view])
     assert bool((unknown == 0).all()) == method.ignores_unknown
 
 
@@ -153,7 +156,7 @@ def test_it_says_what_an_unknown_label_is(name: str) -> None:
 @every_method
 def test_pseudo_labels_are_states_of_unknown_cells(name: str) -> None:
     method, world = build(name)
-    method.refresh(CLOCK._replace(epoch=2), world.sweep(method))
+    method.refresh(clock_of(method, epoch=2), world.sweep(method))
     made = method.pseudo_labels()
     if made is not None:
         assert made.dtype == torch.int8 and made.shape == world.observed.shape
@@ -209,7 +212,7 @@ def test_gradient_is_the_slope_in_float64(name: str) -> None:
     method, world = build(name)
     method.double()
     batch = world.batch(type(method), torch.float64)
-    method.refresh(CLOCK, world.sweep(method))
+    method.refresh(clock_of(method), world.sweep(method))
     parameters = [p for p in method.parameters() if p.requires_grad]
     constants = StopGradients()
     with constants:
@@ -245,7 +248,7 @@ def stays_on_the_device(method: Method, batch: Batch) -> bool:
         views = {view: View(blank(inputs), blank(geometry)) for view, (inputs, geometry) in batch.views.items()}
         blanks = Batch(blank(batch.index), blank(batch.labels), views)
         try:
-            torch.stack(list(method(blanks, CLOCK).values())).sum().backward()
+            torch.stack(list(method(blanks, clock_of(method)).values())).sum().backward()
         except (DataDependentOutputException, DynamicOutputShapeException):
             return False
     return True
@@ -299,25 +302,27 @@ def by_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 def plain_loop(name: str) -> dict[str, Tensor]:
     """The loop written out: torch's own Adam over all parameters at once, batches indexed by hand."""
     method, world = build(name)
-    budget = BUDGET
-    assert [stage.name for stage in method.stages(budget)] == [budget.name], "write the stages out here"
-    adam = torch.optim.Adam(method.groups(budget.lr), lr=budget.lr)
-    order = Batches(ToyInputs(world), world.observed, budget, 0, method.views, seed=5, device=torch.device("cpu"))
-    for epoch in range(budget.epochs):
-        method.eval()
-        method.refresh(Clock(0, epoch, budget.epochs, 0, order.steps), world.sweep(method))
-        method.train()
-        for step, rows in enumerate(order.order(epoch)):
-            clock = Clock(0, epoch, budget.epochs, step, order.steps)
-            index = torch.from_numpy(rows)
-            identity = torch.eye(2, 3).expand(len(rows), 2, 3)
-            views = {v: View(world.inputs[index] * (1 - 0.1 * i), identity) for i, v in enumerate(method.views)}
-            seed_step(5, clock, step)
-            terms = method(Batch(index, torch.from_numpy(world.observed.rows(rows)), views), clock)
-            adam.zero_grad()
-            torch.stack(list(terms.values())).sum().backward()
-            adam.step()
-            method.after_step(clock)
+    for number, stage in enumerate(method.stages(BUDGET)):
+        adam = torch.optim.Adam(method.groups(stage.lr), lr=stage.lr)
+        order = Batches(
+            ToyInputs(world), world.observed, stage, number, method.views, seed=5, device=torch.device("cpu")
+        )
+        for epoch in range(stage.epochs):
+            method.eval()
+            with torch.no_grad():
+                method.refresh(Clock(number, epoch, stage.epochs, 0, order.steps), world.sweep(method))
+            method.train()
+            for step, rows in enumerate(order.order(epoch)):
+                clock = Clock(number, epoch, stage.epochs, step, order.steps)
+                index = torch.from_numpy(rows)
+                identity = torch.eye(2, 3).expand(len(rows), 2, 3)
+                views = {v: View(world.inputs[index] * (1 - 0.1 * i), identity) for i, v in enumerate(method.views)}
+                seed_step(5, clock, step)
+                terms = method(Batch(index, torch.from_numpy(world.observed.rows(rows)), views), clock)
+                adam.zero_grad()
+                torch.stack(list(terms.values())).sum().backward()
+                adam.step()
+                method.after_step(clock)
     return method.state_dict()
 
 
@@ -370,7 +375,7 @@ def test_a_capturable_step_is_captured(name: str) -> None:
     batch = world.batch(type(method), device="cuda")
 
     def step() -> Tensor:
-        loss = torch.stack(list(method(batch, CLOCK).values())).sum()
+        loss = torch.stack(list(method(batch, clock_of(method)).values())).sum()
         loss.backward()
         return loss.detach()
 

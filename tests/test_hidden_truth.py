@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import tacit.conduct
-from small_runs import linear, observation_for, run, small_machine, table
+from small_runs import finetune, linear, observation_for, run, small_machine, table
 from tacit.assemble import Bench
 from tacit.labels import UNKNOWN, Labels
 from tacit.methods.base import Method
@@ -58,8 +58,8 @@ def decided(directory: Path, result: dict[str, Any]) -> tuple[Any, ...]:
 def test_nothing_that_was_hidden_decides_anything(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, search: str
 ) -> None:
-    options = dict(find_method(name).example_options)
-    config = linear(table, method=name, method_options=options, search=search, observe=observation_for(name))
+    options, make = dict(find_method(name).example_options), finetune if find_method(name).needs_images else linear
+    config = make(table, method=name, method_options=options, search=search, observe=observation_for(name))
     usual = tacit.conduct.assemble
     here = run(config, tmp_path / "here")
     monkeypatch.setattr("tacit.conduct.assemble", lambda config: turned(usual(config)))

@@ -20,6 +20,27 @@ from tacit.train import SWEPT_VIEW, EpochEnd, State, fit
 
 ROWS, CLASSES, WIDTH = 24, 5, 6
 CLOCK = Clock(stage=0, epoch=0, epochs=3, step=0, steps=10)
+BUDGET = Stage("toy", epochs=3, batch_size=7, lr=0.02)  # steps of 7, 7, 7 and 3 rows
+
+
+def clock_of(method: Method, epoch: int = 0) -> Clock:
+    """In the last of its stages: those before prepare it."""
+    return CLOCK._replace(stage=len(method.stages(BUDGET)) - 1, epoch=epoch)
+
+
+class MapNet(nn.Module):
+    """A net with class maps, for methods that ask for them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 4, 1), nn.Tanh())
+        self.classifier = nn.Conv2d(4, CLASSES, 1)
+
+    def maps(self, images: Tensor) -> Tensor:
+        return self.classifier(self.body(images))
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.maps(images).mean((2, 3))
 
 
 class World:
@@ -34,12 +55,14 @@ class World:
         states.scatter_(1, scores.argmax(1, keepdim=True), 1).scatter_(1, scores.argmin(1, keepdim=True), -1)
         self.observed = Labels.from_dense(states.numpy(), [f"class {i}" for i in range(CLASSES)])
 
-    def net(self) -> nn.Module:
+    def net(self, head: str = "linear") -> nn.Module:
+        if head == "class_maps":
+            return MapNet()
         width = self.inputs[0].numel()
         return nn.Sequential(nn.Flatten(), nn.Linear(width, 4), nn.Tanh(), nn.Linear(4, CLASSES))
 
     def batch(
-        self, method: type[Method], dtype: torch.dtype = torch.float32, device: str = "cpu", rows: int = ROWS
+        self, method: Method | type[Method], dtype: torch.dtype = torch.float32, device: str = "cpu", rows: int = ROWS
     ) -> Batch:
         index = torch.arange(rows).flip(0)
         inputs = self.inputs[index].to(device, dtype)
@@ -100,9 +123,6 @@ class Listener:
         return self.asked == self.stop_at
 
 
-BUDGET = Stage("toy", epochs=3, batch_size=7, lr=0.02)  # steps of 7, 7, 7 and 3 rows
-
-
 def fit_toy(
     name: str, runtime: Runtime, listener: Listener | None = None, resume: tuple[Any, State] | None = None
 ) -> Method:
@@ -122,23 +142,23 @@ def build(name: str, seed: int = 0) -> tuple[Method, World]:
     method_class = find_method(name)
     world = World(method_class.needs_images)
     torch.manual_seed(seed)
-    return build_method(name, world.net(), world.observed, method_class.example_options), world
+    return build_method(name, world.net(method_class.head), world.observed, method_class.example_options), world
 
 
 def total(method: Method, batch: Batch) -> Tensor:
     torch.manual_seed(11)  # for methods that draw inside a step
-    return torch.stack([term.double() for term in method(batch, CLOCK).values()]).sum()
+    return torch.stack([term.double() for term in method(batch, clock_of(method)).values()]).sum()
 
 
 def train(method: Method, world: World, steps: int) -> list[float]:
     optimizer = torch.optim.Adam(method.groups(lr=0.02))
-    method.refresh(CLOCK, world.sweep(method))
+    method.refresh(clock_of(method), world.sweep(method))
     losses = []
     for _ in range(steps):
         loss = total(method, world.batch(type(method)))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        method.after_step(CLOCK)
+        method.after_step(clock_of(method))
         losses.append(loss.item())
     return losses

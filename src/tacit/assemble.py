@@ -29,7 +29,7 @@ from .labels import Labels
 from .methods.base import Method, Stage
 from .methods.registry import build_method, find_method, numeric_options
 from .nets.backbone import Backbone, Preprocessing
-from .nets.net import Net, make_backbone, make_net
+from .nets.net import Net, make_backbone, make_net, takes
 from .nets.weights import check_weights
 from .observations import parse_observation
 from .observe import warnings_for
@@ -67,7 +67,8 @@ class Bench:
             table = inputs["train"]
             assert isinstance(table, FeatureInputs)
             return make_net(None, len(self.source.classes), width=table.table.shape[1])
-        net = make_net(fresh_backbone(self.config), len(self.source.classes))
+        head, options = head_name(self.config), self.config.head_options
+        net = make_net(fresh_backbone(self.config), len(self.source.classes), head=head, head_options=options)
         # On CPU and GPU alike: a step of a depthwise network takes half the time.
         return net.to(memory_format=torch.channels_last)
 
@@ -101,6 +102,10 @@ def backbone_name(config: RunConfig) -> str:
         "--backbone: name a timm model (for example --backbone resnet50), or small for the built-in network. "
         "With --features FILE the linear protocol needs none."
     )
+
+
+def head_name(config: RunConfig) -> str:
+    return find_method(config.method).head if config.head == "auto" else config.head
 
 
 def fresh_backbone(config: RunConfig) -> Backbone:
@@ -237,12 +242,24 @@ def check_fit(config: RunConfig, budgets: tuple[Stage, ...]) -> None:
             f"{config.method} works on images, and protocol {config.protocol} trains on cached features. "
             "Use --protocol finetune."
         )
+    _check_head(config, budgets)
     if any(stage.inputs == "images" for stage in budgets) or not config.features:
         check_weights(config.weights)
     if config.protocol == "linear" and not config.features and backbone_name(config) == "small":
         raise UserError(
             "the built-in small network has no pretrained weights, so there are no features to train a linear "
             "classifier on. Use --protocol finetune, or name a backbone, or give --features."
+        )
+
+
+def _check_head(config: RunConfig, budgets: tuple[Stage, ...]) -> None:
+    own, asked = find_method(config.method).head, head_name(config)
+    if own != "linear" and asked != own:
+        raise UserError(f"{config.method} needs the head {own}: leave --head {asked} out.")
+    if takes(asked) == "maps" and any(stage.inputs == "features" for stage in budgets):
+        raise UserError(
+            f"the head {asked} makes maps of images, and protocol {config.protocol} trains on cached features. "
+            "Use --protocol finetune."
         )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from .artifacts import write_examples, write_model_of, write_observed, write_scores
+from .artifacts import write_examples, write_maps, write_model_of, write_observed, write_scores
 from .assemble import Bench, assemble, check_fit, search_points
 from .data.batches import Inputs
 from .errors import UserError
@@ -172,7 +172,8 @@ def _finish(
     write_regime(directory, bench.observed)
     for name in verdict.told:
         write_scores(directory, name, bench, verdict.told[name])
-    write_examples(directory, bench.splits["test"])
+    examples = write_examples(directory, bench.splits["test"])
+    write_maps(directory, bench, method, inputs, verdict, examples, runtime)
     facts = {
         "seconds": seconds,
         "peak_memory_mb": _peak_memory(runtime),

@@ -81,7 +81,8 @@ def _options(config: RunConfig, stages: tuple[Stage, ...], point: dict[str, Any]
         budget |= {f"linear_{name}": getattr(stages[0], name) for name in names}
     if last.augment:
         budget["augment"] = last.augment
-    return {"method": config.method_options, "source": config.source_options, "budget": budget}
+    own = {"method": config.method_options, "head": config.head_options, "source": config.source_options}
+    return {**own, "budget": budget}
 
 
 def _search_lines(tried: list[dict[str, Any]], rule: Rule) -> list[dict[str, Any]]:
@@ -121,7 +122,7 @@ def describe_oracles(bench: Bench, method: Method) -> list[str]:
     """Every use of the truth beyond the observed labels."""
     out = list(method.oracles())
     if labels_of(bench.config.selection) == "clean" and bench.config.observe != "full":
-        out.append("epoch and hyper-parameters selected on clean validation labels")
+        out.append("epoch, hyper-parameters and thresholds selected on clean validation labels")
     return out
 
 
@@ -139,6 +140,9 @@ def describe_choices(bench: Bench, stages: tuple[Stage, ...], point: dict[str, A
             out.append(f"{mine.name}: the last partial batch of each epoch is dropped, as published")
         if mine.augment:
             out.append(f"{mine.name}: trained on the views {mine.augment} in place of the method's own")
+    if config.head != "auto":
+        told = ", ".join(f"{name} = {value}" for name, value in config.head_options.items())
+        out.append(f"head {config.head}" + (f" with {told}" if told else ""))
     for name, value in config.source_options.items():
         out.append(f"source: {name} = {value}")
     if config.val != 0.2:

@@ -45,6 +45,7 @@ class RunConfig:
     backbone: str = "auto"  # a timm name, or small (the built-in network); auto: small for scenes
     weights: str = "hub"  # hub, none, a .safetensors or .pth file, or package:NAME
     weights_by_order: bool = False  # match a weight file's tensors by order instead of by name
+    head: str = "auto"  # of the net: linear, class_maps (see docs/methods/saliency.md); auto: the method's own
     image_size: int | None = None  # side of the square that images are resized to; the published protocol says 448
     seed: int = 0  # training: initial weights, order, augmentation
     observe_seed: int | None = None  # which labels are hidden; unset: the published seed of the observation
@@ -65,6 +66,7 @@ class RunConfig:
     published: float | None = None  # test mAP in percent that the recipe's paper prints for this cell
     published_where: str | None = None  # paper and table
     method_options: dict[str, Any] = field(default_factory=dict)
+    head_options: dict[str, Any] = field(default_factory=dict)
     source_options: dict[str, Any] = field(default_factory=dict)
     budget: dict[str, Any] = field(default_factory=dict)
 

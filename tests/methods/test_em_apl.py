@@ -166,6 +166,11 @@ def test_a_warm_up_as_long_as_the_run_is_refused(observed: Labels) -> None:
     assert made_by(observed, warm_up=4).stages(budget) == [budget]
 
 
+def test_one_epoch_is_refused(observed: Labels) -> None:
+    with pytest.raises(HyperParameterError, match="made between epochs"):
+        made_by(observed).stages(Stage("linear", epochs=1, batch_size=2, lr=1.0))
+
+
 def test_half_of_the_epochs_unless_said() -> None:
     method = made_by(Labels.from_dense([[1], [0], [0]], ["a"]), share=1.0)
     method.refresh(clock(4, epochs=10), sweep_of([[0.5]] * 3))

@@ -70,6 +70,16 @@ def method_group(seen: Mapping[str, Any]) -> Group | None:
     return Group(name, constructor(name), f"Options of the method {name}; `tacit methods {name}` says more.")
 
 
+def head_group(seen: Mapping[str, Any]) -> Group | None:
+    """The options of the head named by `--head`; one that the method brought along is the method's to set."""
+    name = str(seen.get("head") or "auto")
+    if name == "auto":
+        return None
+    from ..nets.net import find_head
+
+    return Group(name, find_head(name), f"Options of the head {name}.")
+
+
 def source_group(seen: Mapping[str, Any]) -> Group | None:
     """The options of the source named by the argument SOURCE."""
     if not seen.get("source"):

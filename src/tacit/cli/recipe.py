@@ -12,7 +12,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from ..errors import UserError
 from .flags import type_name
 
-TABLES = {"method": "method_options", "source": "source_options"}  # other groups: a table of the group's own name
+TABLES = {name: f"{name}_options" for name in ("method", "head", "source")}  # others: a table of their name
 
 
 class OptionError(UserError):

@@ -13,10 +13,11 @@ from ..protocols import Budget
 from ..run import RunConfig
 from . import console
 from .flags import Group
-from .options import Groups, Parsed, method_group, parse, source_group
+from .options import Groups, Parsed, head_group, method_group, parse, source_group
 
 ABOUT = "Train one method on one source under one protocol; the run directory then holds everything about it."
 BUDGET = Group("budget", Budget, "Changes of the protocol's budget; a recipe sets them in its table [budget].")
+GROUPS: Groups = {"method": method_group, "head": head_group, "source": source_group, "budget": BUDGET}
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,17 @@ def run(argv: Sequence[str]) -> int:
 
 def asked(argv: Sequence[str]) -> Parsed[Train]:
     """The words of `tacit train`, read."""
-    groups: Groups = {"method": method_group, "source": source_group, "budget": BUDGET}
-    return parse("train", Train, argv, groups=groups, about=ABOUT)
+    return parse("train", Train, val_as_number(argv), groups=GROUPS, about=ABOUT)
 
 
-def config_of(parsed: Parsed[Train]) -> RunConfig:
+def val_as_number(argv: Sequence[str]) -> list[str]:
+    """`--val none` -> `--val 0`: hold nothing out."""
+    before = ["", *argv]
+    words = ["0" if (word, flag) == ("none", "--val") else word for flag, word in zip(before, argv, strict=False)]
+    return ["--val=0" if word == "--val=none" else word for word in words]
+
+
+def config_of(parsed: Parsed[Any]) -> RunConfig:
     """The run that was asked for. A path in `data` and `features` is kept as typed."""
     config = RunConfig(**{f.name: getattr(parsed.config, f.name) for f in fields(RunConfig)})
     if config.recipe is None and parsed.recipe is not None and parsed.recipe.name != "config.toml":

@@ -39,3 +39,33 @@ def step_mean(per_image: Tensor) -> Tensor:
     dist.all_reduce(everyones)
     mean = (everyones[:-1] / everyones[-1]).view(mine.shape)
     return mine + (mean - mine.detach())
+
+
+def mean_over_known(cells: Tensor, labels: Tensor) -> Tensor:
+    """Losses of cells [B, C], zero where the label [B, C] is unknown, over the number of known labels of the step (the
+    BN in BN-BCE). A step without known labels gives 0, and no gradient.
+
+    As a ratio of two means over images: the count then is that of all processes, see `step_mean`.
+    """
+    known = step_mean(labels.abs().sum(-1).to(cells.dtype))
+    return cells.sum(-1).mean() / torch.where(known > 0, known, torch.ones_like(known))
+
+
+def step_rows(rows: Tensor) -> tuple[Tensor, slice]:
+    """The rows of a step [b, ...] from every process, in the step's order, and which of them are one's own.
+
+    What a method ranks or picks among all cells of a step is then what one process would have picked. No gradient.
+    """
+    rows = rows.detach()
+    if _alone.get() or not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
+        return rows, slice(0, len(rows))
+    rank, sizes = dist.get_rank(), torch.zeros(dist.get_world_size(), dtype=torch.int64, device=rows.device)
+    sizes[rank] = len(rows)
+    dist.all_reduce(sizes)
+    counts = sizes.tolist()
+    padded = rows.new_zeros((max(counts), *rows.shape[1:]))
+    padded[: len(rows)] = rows
+    every = [torch.empty_like(padded) for _ in counts]
+    dist.all_gather(every, padded)
+    start = sum(counts[:rank])
+    return torch.cat([each[:n] for each, n in zip(every, counts, strict=True)]), slice(start, start + len(rows))

@@ -36,6 +36,9 @@ class Batch:
         return next(iter(self.views.values())).inputs
 
 
+STAGES_OF_A_BUDGET = 100  # between the first stages of two budgets of a protocol: more than a method splits one into
+
+
 class Clock(NamedTuple):
     """Where training stands; schedules are pure functions of it. All counts start at 0."""
 
@@ -44,6 +47,11 @@ class Clock(NamedTuple):
     epochs: int  # of the stage
     step: int  # inside the epoch
     steps: int  # of an epoch
+
+    @property
+    def own_stage(self) -> int:
+        """The stage among those that the method split its budget into."""
+        return self.stage % STAGES_OF_A_BUDGET
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,7 @@ class Stage:
     inputs: str = "images"  # "images" or "features"
     augment: str | None = None  # how the method's views are made, in order: see data.views.kinds_of
     drop_last: bool = False  # the published programs drop the last partial batch
+    prepares: bool = False  # a method's preparation: no rule selects an epoch of it
     parts: tuple[Part, ...] = ()  # empty: one part with every training row
 
 
@@ -107,6 +116,7 @@ class Method(nn.Module):
     views: tuple[str, ...] = ("weak",)  # an instance may need fewer than its class
     capturable: ClassVar[bool] = True
     needs_images: ClassVar[bool] = False  # True: cannot run on cached features
+    needs_negatives: ClassVar[bool] = False  # True: as it stands, refuses labels of which none is known to be absent
     head: ClassVar[str] = "linear"  # of the net, unless a run names another
     needs: ClassVar[str] = ""  # in words, what observed labels it fits: printed by `tacit methods`
     example_options: ClassVar[Mapping[str, Any]] = {}  # values of the required keywords, for checks and examples

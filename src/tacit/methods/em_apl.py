@@ -71,6 +71,11 @@ class EntropyMaximisationAPL(Method):
                 f"warm_up = {self.warm_up} leaves no epoch for pseudo-labels: the {budget.name} phase has "
                 f"{budget.epochs} epochs, and warm_up must be less. Plain EM without pseudo-labels is the method em."
             )
+        if budget.epochs < 2:
+            raise HyperParameterError(
+                f"pseudo-labels are made between epochs, and the {budget.name} phase has one: give more --epochs, or "
+                "take the method em, which has none."
+            )
         return [budget]
 
     def refresh(self, clock: Clock, sweep: Sweep) -> None:

@@ -137,13 +137,14 @@ def build_method(name: str, net: nn.Module, observed: Labels, options: Mapping[s
         raise NoKnownNegative(f"{name}: {error}: {', '.join(_fit_without_negatives())}.") from error
 
 
+def learns_from_positives(name: str) -> bool:
+    """Whether the method of this name, as it stands, takes labels of which none is known to be absent."""
+    options = {key: option.default for key, option in method_options(name).items()} | preset_options(name)
+    return options.get("unknown") != "ignore" and not find_method(name).needs_negatives
+
+
 def _fit_without_negatives() -> list[str]:
-    """The names whose unknown labels are not simply ignored."""
-    fixed = {
-        name: {**{k: o.default for k, o in method_options(name).items()}, **preset_options(name)}
-        for name in method_names()
-    }
-    return [name for name, options in fixed.items() if options.get("unknown") != "ignore"]
+    return [name for name in method_names() if learns_from_positives(name)]
 
 
 def _module_of(name: str) -> str:
