@@ -27,6 +27,7 @@ SCRIPTS = (
     "voc_epoch",
     "row_adam",
     "pseudo_labels",
+    "views",
     "gpu_linear",
 )
 NEEDS_GPU = {"gpu_linear"}
@@ -135,6 +136,8 @@ def more(row: dict[str, Any]) -> str:
         )
     if "milliseconds" in row:
         return f"{row['milliseconds']:g} ms (wanted {row['wanted_milliseconds']:g})"
+    if "images_per_second" in row:
+        return f"{row['peer_images_per_second']:g} to {row['images_per_second']:g} images/s"
     if row.get("cells"):
         equal = ", ".join(f"{cells:,} ({classes} classes)" for classes, cells in row["cells"].items())
         return f"equal at {equal} cells; DENSE_CELLS = {row['dense_cells']:,}"

@@ -18,7 +18,7 @@ from ..errors import UserError
 from ..functional.align import carried, compose, inverted
 from ..methods.base import View
 from ..nets.backbone import Preprocessing
-from .augment import CODES, MIDDLE_GREY, Paint, Transformed, constant, cutout, identity, one_of, operate
+from .augment import CODES, MIDDLE_GREY, Paint, Transformed, constant, cutout, either, identity, one_of, operate
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def _plain(pixels: Tensor, u: Tensor) -> Transformed:
 
 def _flip(pixels: Tensor, u: Tensor) -> Transformed:
     flip = u[:, 0] < 0.5
-    return Transformed(torch.where(flip[:, None, None, None], pixels.flip(-1), pixels), _axes(1.0 - 2.0 * flip.float()))
+    return Transformed(either(flip[:, None, None, None], pixels.flip(-1), pixels), _axes(1.0 - 2.0 * flip.float()))
 
 
 def _axes(x_scale: Tensor) -> Tensor:
