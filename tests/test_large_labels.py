@@ -50,6 +50,13 @@ def test_images_to_be_judged_by_are_needed_so_too_many_are_refused(
         assemble(role(finetune(table, val=0.0)))
 
 
+def test_labels_of_millions_are_not_laid_out() -> None:
+    labels = Labels.from_sorted([f"class {c}" for c in range(9605)], np.zeros(9_000_001, np.int64), [], [])
+    with pytest.raises(LabelError, match=r"9,000,000 images x 9,605 classes would take 86 GB"):
+        labels.dense()
+    assert labels.rows(slice(0, 2)).shape == (2, 9605)
+
+
 class TestFromSorted:
     STARTS, COLUMNS, STATES = [0, 2, 2, 3], [1, 3, 0], [1, -1, -1]
 

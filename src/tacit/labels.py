@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from .errors import UserError
 
 PRESENT, UNKNOWN, ABSENT = 1, 0, -1
+MOST_DENSE = 2**34  # cells of sparse labels that are ever laid out at once: 17 GB
 States = NDArray[np.int8]
 
 
@@ -180,7 +181,14 @@ class Labels:
         return self._store.rows(self._positions(index))
 
     def dense(self) -> States:
-        """All states [N, C]; read-only where they are stored dense."""
+        """All states [N, C]; read-only where they are stored dense. Refused where they would fill a machine's memory."""
+        length, width = self.shape
+        if self.is_sparse and length * width > MOST_DENSE:
+            raise LabelError(
+                f"{length:,} images x {width:,} classes would take {length * width / 1e9:.0f} GB with a byte for each "
+                "cell. What keeps something of every cell, as methods with a memory of the labels do, cannot be used "
+                "on so many: choose a method without one, or fewer images or classes."
+            )
         return self._store.states if isinstance(self._store, _Dense) else self.rows(slice(None))
 
     def cells(self) -> tuple[NDArray[np.int64], NDArray[np.int64], States]:
