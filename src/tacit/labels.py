@@ -181,7 +181,7 @@ class Labels:
         return self._store.rows(self._positions(index))
 
     def dense(self) -> States:
-        """All states [N, C]; read-only where they are stored dense. Refused where they would fill a machine's memory."""
+        """All states [N, C]; read-only where they are stored dense. Refused where they would fill the memory."""
         length, width = self.shape
         if self.is_sparse and length * width > MOST_DENSE:
             raise LabelError(
