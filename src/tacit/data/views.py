@@ -146,7 +146,7 @@ class RandAugment:
             value = lows[drawn] + part * (highs[drawn] - lows[drawn])
             code = codes[drawn]
             if self.chance < 1:
-                code = torch.where(mine[:, 2] < self.chance, code, CODES["identity"])
+                code = torch.where(mine[:, 2] < self.chance, code, torch.full_like(code, CODES["identity"]))
             made = operate(pixels, code, value, mine[:, -2:] if self._boxes else None, self.paint)
             pixels, geometry = made.pixels, compose(made.geometry, geometry)
         return Transformed(pixels, geometry)
