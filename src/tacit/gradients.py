@@ -24,7 +24,7 @@ from .errors import UserError
 from .files import read_text
 from .functional.batch import alone
 from .labels import ABSENT, PRESENT, UNKNOWN, Labels
-from .methods.base import Batch, Clock, Method, Swept, View
+from .methods.base import Batch, Clock, Method, Stage, Swept, View
 from .methods.registry import build_method, find_method, method_options
 from .run import RunDirectory
 
@@ -149,7 +149,7 @@ class _Asked:
         inputs = self.logits(rest).requires_grad_()
         views = {name: View(inputs) for name in method.views}
         batch = Batch(torch.arange(self.batch), self.states[: self.batch], views)
-        terms = method(batch, Clock(0, epoch, EPOCHS, 0, 1))
+        terms = method(batch, _clock(method, epoch))
         (slopes,) = torch.autograd.grad(reduce(add, terms.values()), inputs)
         moved = (slopes[:, MOVED] * inputs.numel()).numpy().reshape(len(STATES), self.points)
         return dict(zip(STATES, moved, strict=True))
@@ -181,7 +181,7 @@ class _Asked:
             if method.pseudo_labels() is None:
                 return {}
             for epoch in range(EPOCHS):
-                method.refresh(Clock(0, epoch, EPOCHS, 0, 1), self._sweep(target))
+                method.refresh(_clock(method, epoch), self._sweep(target))
             made = method.pseudo_labels()
             assert made is not None
             if made[: self.batch, MOVED][self.states[: self.batch, MOVED] == UNKNOWN].all():
@@ -209,6 +209,12 @@ class _Asked:
             f"depends on the rest of the batch: its other cells are unknown with p = {REST:g} but for one known "
             f"positive of p = {KNOWN_REST:g}, so that images have {expected:.2f} expected positives"
         ]
+
+
+def _clock(method: Method, epoch: int) -> Clock:
+    """In the last of its stages: those before prepare it."""
+    stages = method.stages(Stage("asked", epochs=10**9, batch_size=1, lr=1.0))  # too short for no method
+    return Clock(len(stages) - 1, epoch, EPOCHS, 0, 1)
 
 
 class _Through(nn.Module):

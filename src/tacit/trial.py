@@ -21,7 +21,7 @@ from .checkpoint import CheckpointError, load, named, save, snapshot, under
 from .data.batches import Inputs
 from .evaluate import scores, scores_train
 from .labels import Labels
-from .methods.base import Clock, Method, Stage
+from .methods.base import STAGES_OF_A_BUDGET, Clock, Method, Stage
 from .metrics.ranking import mean_average_precision
 from .run import STOP, Rule, RunDirectory
 from .runtime import Runtime
@@ -134,7 +134,7 @@ class Trial:
                 runtime=self.runtime,
                 seed=self.bench.config.seed,
                 state=state,
-                first_stage=100 * self.budget,
+                first_stage=STAGES_OF_A_BUDGET * self.budget,
                 recorder=self.recorder,
             )
         except Diverged as error:
@@ -211,6 +211,8 @@ class Trial:
     def _prefer(self, rule: Rule, value: float | None, end: EpochEnd) -> None:
         """Keep this epoch where the rule likes it better than all before; a stopping rule then has seen enough at the
         first that is no better (patience 0). Earlier budgets of a protocol run to their end."""
+        if end.stage.prepares:
+            return
         held = self.best.get(rule)
         if held is None or (not held.closed and (value is None or held.value is None or value > held.value)):
             self.best[rule] = Best(value, end.stage.name, end.clock.epoch, snapshot(self.method))

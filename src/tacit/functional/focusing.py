@@ -17,7 +17,7 @@ def focused_cross_entropy(
     labels: Tensor,
     *,
     gamma_pos: float,
-    gamma_neg: float,
+    gamma_neg: float | Tensor,
     clip: float = 0.0,
     detach: bool = True,
     floor: float = 0.0,
@@ -26,7 +26,7 @@ def focused_cross_entropy(
 
     Unknown cells count as negatives: a method that ignores them multiplies them away. `detach` keeps the focusing
     factor out of the gradient. `floor` is the smallest argument a logarithm may get (published: 1e-8); 0 takes exact
-    logarithms from the logits.
+    logarithms from the logits. `gamma_neg` may be a matrix: an exponent for each cell.
     """
     logits = wide(logits)
     p, q = logits.sigmoid(), (-logits).sigmoid()

@@ -36,6 +36,10 @@ def _without(fixed: dict[str, Any], *free: str) -> dict[str, Any]:
     return {key: value for key, value in fixed.items() if key not in free}
 
 
+def _large(about: str, scheme: str) -> Name:
+    return Name("large_loss", about, fixed={"scheme": scheme}, page="large_loss")
+
+
 NAMES: Mapping[str, Name] = {
     "bce_ls": Name(
         "bce",
@@ -43,6 +47,13 @@ NAMES: Mapping[str, Name] = {
         "known negatives beside positives: full labels, or a share of them",
         fixed=_without(_bce(), "unknown", "smoothing"),
         defaults={"smoothing": 0.1},
+    ),
+    "s_bce": Name(
+        "bce",
+        "Binary cross-entropy over known labels, divided by all cells: the weaker the fewer labels are known.",
+        "known negatives beside positives: full labels, or a share of them",
+        fixed=_bce(unknown="ignore"),
+        page="bn_bce",
     ),
     "an": Name("bce", "Binary cross-entropy that takes every unknown label for a negative.", fixed=_bce()),
     "an_ls": Name(
@@ -89,4 +100,7 @@ NAMES: Mapping[str, Name] = {
         fixed={"clip": 0.0, "detach": False, "floor": 0.0},
         defaults={"gamma_pos": 2.0, "gamma_neg": 2.0},
     ),
+    "ll_r": _large("Assume negative; what has a large loss is left out.", "reject"),
+    "ll_ct": _large("Assume negative; what has a large loss counts as positive in that step.", "correct"),
+    "ll_cp": _large("Assume negative; what has a large loss becomes positive for good.", "keep"),
 }

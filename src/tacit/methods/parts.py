@@ -26,6 +26,11 @@ ExpectedPositives = Annotated[
     "An oracle scalar: it is the mean of the true labels, unless you estimate it from elsewhere",
 ]
 
+Margin = Annotated[float, "taken off the logit of an observed positive, which is pulled that much further"]
+KnownShareAlpha = Annotated[float, "of the weight g(p) = alpha p^gamma + beta of an image whose known share is p"]
+KnownShareBeta = Annotated[float, "of g(p). The defaults make g(1) = 1 and g(0.1) = 5, as published"]
+KnownShareGamma = Annotated[float, "of g(p). alpha 1, beta 0, gamma -1: the mean over each image's known labels"]
+
 
 class HyperParameterError(UserError, ValueError):
     """A hyper-parameter that is missing, unknown or out of its range."""
@@ -63,6 +68,34 @@ def checked_unknown(unknown: Literal["negative", "ignore"], observed: Labels) ->
             "the answer yes to everything would be perfect. Say unknown = negative, or choose a method for such labels"
         )
     return unknown
+
+
+def checked_negatives(observed: Labels) -> None:
+    """For methods that have no other reading of an unknown label than to leave it out, or to decide it later."""
+    if not observed.counts().absent.any():
+        raise NoKnownNegative(
+            "not one label is known to be absent, and from positives alone the answer yes to everything would be "
+            "learned. Choose a method for such labels"
+        )
+
+
+def checked_known_share_weight(alpha: float, beta: float, gamma: float, classes: int) -> tuple[float, float, float]:
+    """g must not turn an image's loss around. It is monotonic: its ends are one known label, and all."""
+    for name, value, most in (("alpha", alpha, 1e6), ("beta", beta, 1e6), ("gamma", gamma, 20.0)):
+        number_within(name, value, -most, most)
+    for share in (1 / classes, 1.0):
+        if not 0 <= (weight := alpha * share**gamma + beta) < math.inf:
+            raise HyperParameterError(
+                f"alpha = {alpha:g}, beta = {beta:g}, gamma = {gamma:g} give an image whose known share is {share:g} "
+                f"the weight {weight:g}: alpha p^gamma + beta must be finite and not below 0 for every p up to 1"
+            )
+    return alpha, beta, gamma
+
+
+def checked_epochs(name: str, value: int | None, least: int = 1) -> int | None:
+    if value is not None and value < least:
+        raise HyperParameterError(f"{name} = {value} is out of range: it counts epochs, {least} or more")
+    return value
 
 
 def checked_expected_positives(k: float, classes: int) -> float:
@@ -113,3 +146,17 @@ class RowTable(nn.Module):
     @torch.no_grad()
     def assign(self, values: Tensor) -> None:
         self.weight.copy_(values)
+
+
+class KeptState(nn.Module):
+    """A net's weights and statistics as they are now, to go back to. Buffers: no optimizer trains them."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        for number, value in enumerate(net.state_dict().values()):
+            self.register_buffer(f"at{number}", value.detach().clone())
+
+    @torch.no_grad()
+    def restore(self, net: nn.Module) -> None:
+        for now, then in zip(net.state_dict().values(), self.buffers(), strict=True):
+            now.copy_(then)
