@@ -22,8 +22,8 @@ from ..errors import UserError
 from ..labels import Labels
 
 # Modules of this room that are no sources.
-PLUMBING = {"augment", "batches", "checks", "decode", "feature_set", "features", "images", "label_rows", "source"}
-PLUMBING |= {"splits", "views", "scene_drawing", "scene_glyphs", "scene_places", "scene_shapes"}
+PLUMBING = {"ahead", "augment", "batches", "checks", "decode", "feature_set", "features", "images", "label_rows"}
+PLUMBING |= {"source", "splits", "views", "scene_drawing", "scene_glyphs", "scene_places", "scene_shapes"}
 
 
 class SourceError(UserError):
