@@ -22,6 +22,7 @@ COMMANDS = {
     "predict": "probabilities and tags for images that have no labels",
     "compare": "run directories -> a table, and one self-contained report page",
     "landscape": "the training loss around runs' solutions, for the report to draw",
+    "sweep": "train a method along an axis, such as the share of known labels; resume, tabulate and draw it",
     "table": "run, resume or collect the recipes of a published table",
     "observe": "hide labels as an observation model does and write what is left",
     "features": "compute a backbone's features once, or bring in ready-made ones",

@@ -20,6 +20,7 @@ from .flags import flags_of
 from .options import parse
 from .recipe import OptionError
 from .train import Train, asked, config_of
+from .words import gathered
 
 if TYPE_CHECKING:
     from ..tables.results import CellResult
@@ -49,7 +50,7 @@ class TableCommand:
 
 
 def run(argv: Sequence[str]) -> int:
-    config = parse("table", TableCommand, _one_set(argv), about=ABOUT, recipes=False).config
+    config = parse("table", TableCommand, gathered(argv, "--set"), about=ABOUT, recipes=False).config
     recipes = recipes_folder(config.recipes)
     if config.ledger is not None:
         return _write_ledger(config.ledger, recipes)
@@ -79,17 +80,17 @@ def _table(config: TableCommand, table: Table, cells: Sequence[Cell], recipes: P
     from ..tables.results import collect
     from .table_text import show
 
-    paths = {cell: [run.out for run in planned if run.cell is cell] for cell in cells}
+    paths = {cell: [run.out for run in planned if run.label == cell.recipe] for cell in cells}
     found = {cell: collect(table, cell, written[cell], paths[cell]) for cell in cells}
     results = {cell: result for cell, result in found.items() if result is not None}
     show(table, cells, results, wanted=len(_words(config.seeds)), drawn_anew=config.observe_seeds != "published")
     if config.export is not None:
         _export(config, list(results.values()))
-    _tell_failures(failures)
+    tell_failures(failures)
     return 2 if failures else 0
 
 
-def _tell_failures(failures: Sequence[Failure]) -> None:
+def tell_failures(failures: Sequence[Failure]) -> None:
     """Every reason once, with the runs it stopped."""
     for reason in dict.fromkeys(failure.reason for failure in failures):
         runs = [failure.run.name for failure in failures if failure.reason == reason]
@@ -118,25 +119,6 @@ def setting_words(setting: str) -> list[str]:
         return [flag] if value == "true" else [f"--no-{flag[2:]}"]
     many = {f.name for f in flags_of(Train) if f.takes_many}
     return [flag, *value.split(",")] if key.strip() in many else [f"{flag}={value}"]
-
-
-def _one_set(argv: Sequence[str]) -> list[str]:
-    """`--set a=1 --set b=2` means the same as `--set a=1 b=2`; the parser alone would keep the last one only."""
-    words: list[str] = []
-    settings: list[str] = []
-    taking = False
-    for word in argv:
-        if word == "--set":
-            taking = True
-        elif word.startswith("--set="):
-            settings.append(word.removeprefix("--set="))
-            taking = False
-        elif taking and not word.startswith("-"):
-            settings.append(word)
-        else:
-            taking = False
-            words.append(word)
-    return words + (["--set", *settings] if settings else [])
 
 
 def _words(text: str | None) -> list[str]:

@@ -26,6 +26,25 @@ def expand_hyphens(argv: Iterable[str]) -> list[str]:
     return words
 
 
+def gathered(argv: Iterable[str], flag: str) -> list[str]:
+    """`--set a=1 --set b=2` means the same as `--set a=1 b=2`; the parser alone would keep the last one only."""
+    words: list[str] = []
+    values: list[str] = []
+    taking = False
+    for word in argv:
+        if word == flag:
+            taking = True
+        elif word.startswith(f"{flag}="):
+            values.append(word.removeprefix(f"{flag}="))
+            taking = False
+        elif taking and not word.startswith("-"):
+            values.append(word)
+        else:
+            taking = False
+            words.append(word)
+    return words + ([flag, *values] if values else [])
+
+
 def shorten(words: Iterable[str], flags: Sequence[Flag]) -> list[str]:
     """`--method.alpha` -> `--alpha` where that is how the flag is spelled; likewise `--no-method.fast`."""
     known = {}

@@ -1,4 +1,4 @@
-"""The runs of a published table: where each lives, and how all of them get done, one after another or side by side."""
+"""Many runs, of a table or a sweep: where each lives, and how all get done, one after another or side by side."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Planned:
-    """One run of one cell."""
+    """One run of a cell of a table, or of a point of a sweep."""
 
-    cell: Cell
+    label: str  # the cell's recipe, the point
     config: RunConfig
     out: Path
 
     @property
     def name(self) -> str:
-        return f"{self.cell.recipe}, {self.out.name}"
+        return f"{self.label}, {self.out.name}"
 
 
 @dataclass(frozen=True)
@@ -93,15 +93,25 @@ def plan(table: Table, configs: Mapping[Cell, RunConfig], seeds: Seeds, out: Pat
     for at in range(len(seeds.pairs)):
         for cell, config in configs.items():
             seed, drawn = seeds.for_observation(config.observe, config.observe_seed)[at]
-            where = out / table.runs / cell.recipe / f"seed{seed}-observe{drawn}"
-            planned.append(Planned(cell, replace(config, seed=seed, observe_seed=drawn), where))
+            where = out / table.runs / cell.recipe / folder_of(seed, drawn)
+            planned.append(Planned(cell.recipe, replace(config, seed=seed, observe_seed=drawn), where))
     return planned
 
 
+def folder_of(seed: int, observe_seed: int) -> str:
+    return f"seed{seed}-observe{observe_seed}"
+
+
 def run_here(
-    runs: Sequence[Planned], screen: Callable[[str], AbstractContextManager[Screen]], say: Say
+    runs: Sequence[Planned],
+    screen: Callable[[str], AbstractContextManager[Screen]],
+    say: Say,
+    command: str = "tacit table",
 ) -> list[Failure]:
-    """One after another in this process, which keeps data and decoded images for the next run."""
+    """One after another in this process, which keeps data and decoded images for the next run.
+
+    `command` is what the user typed, and would type again to go on.
+    """
     from ..conduct import conduct
     from ..train import Interrupted
 
@@ -115,7 +125,7 @@ def run_here(
                 conduct(run.config, run.out, shown, resume=True)
         except Interrupted as stop:
             raise Interrupted(
-                f"stopped in {run.name}, saved. The same `tacit table` command goes on from there."
+                f"stopped in {run.name}, saved. The same `{command}` command goes on from there."
             ) from stop
         except UserError as error:
             failures.append(Failure(run, str(error)))
@@ -139,7 +149,7 @@ def _to_do(run: Planned, failures: list[Failure]) -> bool:
     return not directory.finished
 
 
-def run_side_by_side(runs: Sequence[Planned], jobs: int, say: Say) -> list[Failure]:
+def run_side_by_side(runs: Sequence[Planned], jobs: int, say: Say, command: str = "tacit table") -> list[Failure]:
     """Each run in a process of its own, `jobs` at a time, with one thread each unless OMP_NUM_THREADS says else.
 
     Ctrl-C is handed to every process once: each saves its state, and the same command goes on later.
@@ -158,9 +168,7 @@ def run_side_by_side(runs: Sequence[Planned], jobs: int, say: Say) -> list[Failu
         except KeyboardInterrupt:
             crew.stop()
             pool.shutdown(wait=True, cancel_futures=True)
-            raise TableError(
-                "stopped; every run under way was saved. The same `tacit table` command goes on."
-            ) from None
+            raise TableError(f"stopped; every run under way was saved. The same `{command}` command goes on.") from None
     return failures
 
 
