@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -22,7 +23,9 @@ from .parts import (
     number_within,
 )
 
+Prior = Literal["model", "observed", "none"]
 USUAL_TOP = 5
+SELECTIVE = "negative, unless likely or common"
 PRIOR_STAGE = "prior"
 
 
@@ -45,7 +48,7 @@ class ClassAwareSelectiveLoss(Method):
             "what an unknown label is: a negative unless likely or of a common class, always a negative, or left out",
         ] = "selective",
         prior: Annotated[
-            Literal["model", "observed", "none"],
+            Prior,
             "selective: how common a class is. By a temporary model, trained first with unknown labels left out; by "
             "the share of present among its known labels; or not asked",
         ] = "model",
@@ -72,46 +75,28 @@ class ClassAwareSelectiveLoss(Method):
         super().__init__(net, observed)
         gammas = {"gamma_pos": gamma_pos, "gamma_neg": gamma_neg, "gamma_unknown": gamma_unknown}
         alphas = {"alpha_pos": alpha_pos, "alpha_neg": alpha_neg, "alpha_unknown": alpha_unknown}
-        a, b, c = (number_within(name, value, 0.0, 20.0) for name, value in gammas.items())
-        d, e, f = (number_within(name, value, 0.0, 1e6) for name, value in alphas.items())
-        self.gammas, self.alphas = (a, b, c), (d, e, f)
+        self.gammas, self.alphas = _checked_three(gammas, 20.0), _checked_three(alphas, 1e6)
         self.clip = number_within("clip", clip, 0.0, 0.5)
         self.eta = number_within("eta", eta, 0.0, 1.0)
         self.top = _checked_top(top, len(observed.classes))
         self.prior_epochs = checked_epochs("prior_epochs", prior_epochs)
-        self._say(unknown, prior, by_count, observed)
-        counts = observed.counts()
-        known = torch.tensor(counts.present + counts.absent).double()
-        share = torch.tensor(counts.present).double() / known.clamp(min=1)
-        # Once a temporary model was trained: the sum of its mean probabilities over its steps, and how many they were.
+        self.selective, self.ignores_unknown, self.by_count = unknown == "selective", unknown == "ignore", by_count
+        self.unknown = SELECTIVE if unknown == "selective" else checked_unknown(unknown, observed)
+        self.prior = _checked_prior(prior, observed) if self.selective else "none"
+        if by_count and not self.ignores_unknown:
+            raise HyperParameterError("by_count weighs an image by its known labels alone: it needs unknown = ignore")
+        self._remember(observed)
+
+    def _remember(self, observed: Labels) -> None:
+        """The prior as a sum and what to divide it by: of observed shares, or of a temporary model's steps."""
+        present, absent, _ = observed.counts()
+        share = torch.tensor(present / np.maximum(present + absent, 1), dtype=torch.float64)
         told = self.prior == "observed"
         self.register_buffer("said", share if told else torch.zeros_like(share))
         self.register_buffer("steps_heard", torch.tensor(float(told), dtype=torch.float64))
         if self.prior == "model":
-            self.start = KeptState(net)
+            self.start = KeptState(self.net)
         self._saying: Tensor | None = None  # of this step, until after_step
-
-    def _say(
-        self,
-        unknown: Literal["selective", "negative", "ignore"],
-        prior: Literal["model", "observed", "none"],
-        by_count: bool,
-        observed: Labels,
-    ) -> None:
-        if unknown == "selective":
-            self.unknown = "negative, unless likely or common"
-        else:
-            self.unknown = checked_unknown(unknown, observed)
-        self.selective, self.ignores_unknown = unknown == "selective", unknown == "ignore"
-        self.prior = prior if self.selective else "none"
-        self.by_count = by_count
-        if by_count and not self.ignores_unknown:
-            raise HyperParameterError("by_count weighs an image by its known labels alone: it needs unknown = ignore")
-        if self.prior != "none" and not observed.counts().absent.any():
-            raise NoKnownNegative(
-                f"prior = {prior} asks how common classes are among known labels, and not one is known to be absent. "
-                "Say prior = none, or choose a method for such labels"
-            )
 
     def stages(self, budget: Stage) -> list[Stage]:
         """The temporary model is trained as the main one will be."""
@@ -151,6 +136,20 @@ class ClassAwareSelectiveLoss(Method):
 
     def _estimates_prior(self, clock: Clock) -> bool:
         return self.prior == "model" and clock.own_stage == 0
+
+
+def _checked_three(given: dict[str, float], most: float) -> tuple[float, float, float]:
+    first, second, third = (number_within(name, value, 0.0, most) for name, value in given.items())
+    return first, second, third
+
+
+def _checked_prior(prior: Prior, observed: Labels) -> Prior:
+    if prior != "none" and not observed.counts().absent.any():
+        raise NoKnownNegative(
+            f"prior = {prior} asks how common classes are among known labels, and not one is known to be absent. "
+            "Say prior = none, or choose a method for such labels"
+        )
+    return prior
 
 
 def _checked_top(top: int | None, classes: int) -> int:
