@@ -195,7 +195,7 @@ class _Asked:
         said[: self.batch, MOVED] = torch.tensor(target).logit()
 
         def sweep(*, view: str = "plain", features: bool = False) -> Iterator[Swept]:
-            yield Swept(torch.arange(len(said)), said, None)
+            yield Swept(torch.arange(len(said)), said, said if features else None)  # the net hands its inputs through
 
         return sweep
 

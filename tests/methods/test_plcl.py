@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -12,10 +13,11 @@ from torch import nn
 
 from tacit.functional.curriculum import entropy_of_mean, sure_scores, top_share
 from tacit.functional.normalised import partial_bce
+from tacit.gradients import gradient_regime
 from tacit.labels import Labels
 from tacit.methods.base import Batch, Clock, Stage, Swept, View
 from tacit.methods.parts import HyperParameterError, NoKnownNegative
-from tacit.methods.plcl import CurriculumLabelling
+from tacit.methods.plcl import THRESHOLDS, CurriculumLabelling
 from tacit.methods.registry import build_method
 
 OBSERVED = Labels.from_dense([[1, 0, 0, 0], [0, -1, 0, 0]], list("abcd"))
@@ -184,3 +186,19 @@ def test_no_epoch_left_for_a_round() -> None:
 def test_positives_only_are_refused() -> None:
     with pytest.raises(NoKnownNegative, match="plcl: not one label is known to be absent"):
         build_method("plcl", nn.Identity(), Labels.from_dense([[1, 0]], ["a", "b"]))
+
+
+@pytest.mark.parametrize("strategy", sorted(THRESHOLDS))
+def test_gradient_curves_of_every_strategy(strategy: str) -> None:
+    """An unknown label pushes nothing, one that was made pushes as a known one."""
+    regime = gradient_regime("plcl", {"strategy": strategy}, classes=5)
+    assert not regime.curves["unknown"].any()
+    assert (regime.curves["absent"] > 0).all()
+
+
+def test_gradient_of_a_label_that_was_made() -> None:
+    """At a last prediction of 0.1, a logit of -2.2, the cell is a negative; at 0.3 it is left open."""
+    regime = gradient_regime("plcl", {"threshold": 2.0}, classes=5)
+    made = regime.curves["unknown, pseudo-label 0.1"]
+    assert np.allclose(made / regime.probabilities, made[0] / regime.probabilities[0])
+    assert "unknown, pseudo-label 0.3" not in regime.curves
