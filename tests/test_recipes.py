@@ -5,14 +5,19 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
+from torch import nn
 
 from tacit.cli.table import recipe_config
-from tacit.methods.registry import method_options
+from tacit.data.views import kinds_of
+from tacit.labels import Labels
+from tacit.methods.registry import build_method, method_options
 from tacit.observations import parse_observation
 from tacit.protocols import budgets, search_grid
 from tacit.run import RunConfig
-from tacit.tables.spec import Cell, find_table, table_names
+from tacit.schedules import schedule
+from tacit.tables.spec import Cell, find_table, runs_of, table_names
 
 ROOT = Path(__file__).resolve().parents[1]
 RECIPES = ROOT / "recipes"
@@ -21,6 +26,8 @@ EM, SHARES = find_table("em_benchmark", RECIPES), find_table("em_shares", RECIPE
 EM_CELLS = [
     cell for name in ("em_benchmark", "em_shares", "em_coefficients") for cell in find_table(name, RECIPES).cells
 ]
+SR_TABLES = ("sr_ablation", "sr_averages", "sr_k", "sr_openimages", "pumlc_shares")
+SR_RUNS = {run.file: run for name in SR_TABLES for run in runs_of(find_table(name, RECIPES).cells)}
 CELLS = [cell for name in table_names(RECIPES) for cell in find_table(name, RECIPES).cells]
 
 
@@ -119,6 +126,69 @@ def test_what_the_general_setting_is_told_of_the_labels() -> None:
     assert {config.observe_seed for name, config in told.items() if name != "bce"} == {1200}
 
 
+@pytest.mark.parametrize("cell", SR_RUNS.values(), ids=lambda cell: cell.file)
+def test_recipe_of_the_paper_of_saliency(cell: Cell) -> None:
+    """Of every row: the last epoch beside the observed choice, so that --val none needs no other change."""
+    config = config_of(cell)
+    really_partial = cell.source == "openimages"
+    assert (config.source, config.protocol, config.recipe) == (cell.source, "finetune", cell.file)
+    assert config.observe_seed is None  # the published seed 0 of known-share
+    assert config.observe == "full" if really_partial else parse_observation(config.observe).published_seed == 0
+    assert (config.backbone, config.image_size) == ("resnet101.tv_in1k", 224 if really_partial else 448)
+    assert (config.selection, config.also_select) == ("observed", ("last",))
+    assert config.published is None or really_partial  # elsewhere one recipe serves many figures
+    assert config.source_options == ({"rows": "all"} if cell.source == "coco2014" else {})
+    assert set(config.method_options) <= set(method_options(config.method))
+    (stage,) = budgets(config.protocol, config.budget)
+    schedule(stage.schedule, stage.epochs)
+    if config.method == "saliency":
+        assert (stage.optimizer, stage.momentum, stage.weight_decay, stage.batch_size) == ("sgd", 0.9, 1e-4, 32)
+        assert (stage.lr, stage.head_lr, stage.schedule, stage.epochs) == (0.01, 10.0, "cosine", 30)
+    else:
+        assert stage.optimizer == "adam"
+    kinds = kinds_of(built_views(config), stage.augment)
+    assert set(kinds.values()) <= {"crop", "strong_crop"}
+
+
+def built_views(config: RunConfig) -> tuple[str, ...]:
+    """The views of the method with the recipe's options."""
+    labels = Labels.from_dense(np.array([[1, -1]] * 4, np.int8), ("a", "b"))
+    return build_method(config.method, nn.Linear(3, 2), labels, config.method_options).views
+
+
+def test_rows_of_the_ablation_of_saliency() -> None:
+    options = {
+        cell.row.base: dict(config_of(cell).method_options)
+        for cell in find_table("sr_ablation", RECIPES).choose(["coco2014"])
+        if cell.row.at == "10 %"
+    }
+    assert options == {
+        "s_bce": {"pseudo": "none", "regularise": "none", "normalise": "cells"},
+        "bn_bce": {"pseudo": "none", "regularise": "none"},
+        "bn_bce_pl": {"pseudo": "same-view", "regularise": "none"},
+        "bn_bce_cr": {"regularise": "none"},
+        "bn_bce_sr": {"pseudo": "none"},
+        "sr_cr": {"regularise": "supervised"},
+        "saliency": {},
+    }
+
+
+def test_a_row_goes_along_its_axis() -> None:
+    ablation, places = find_table("sr_ablation", RECIPES), find_table("sr_k", RECIPES)
+    told = [config_of(cell).observe for cell in ablation.choose(["voc2012"], rows=["saliency"])]
+    assert told == [f"known-share:0.{tenth}" for tenth in range(1, 10)]
+    for share in ("20", "50"):
+        configs = [config_of(cell) for cell in places.choose(["coco2014"], rows=[f"places_{share}"])]
+        assert [config.method_options["k"] for config in configs] == [1, 2, 3, 4, 5]
+        assert {config.observe for config in configs} == {f"known-share:0.{share[0]}"}
+
+
+def test_without_validation_a_recipe_of_saliency_reports_the_last_epoch() -> None:
+    (cell, *_) = find_table("sr_ablation", RECIPES).cells
+    config = recipe_config(RECIPES, cell, ["val=none"])
+    assert (config.val, config.selections) == (0.0, ("last",))
+
+
 def test_a_search_leaves_open_what_the_benchmark_fills_in() -> None:
     for cell in find_table("em_coefficients", RECIPES).cells:
         (filled,) = EM.choose(["voc2012"], [cell.protocol], [cell.row.name])
@@ -132,18 +202,19 @@ def test_recipes_are_in_step_with_tables_results_and_generator(monkeypatch: pyte
     """If this fails: `python tools/make_recipes.py`."""
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     written = runpy.run_path(str(ROOT / "tools" / "make_recipes.py"))["recipes"]()
-    assert len(written) == 80 + 74 + 26 + 12
+    assert len(written) == 80 + 74 + 26 + 12 + len(SR_RUNS)
     stale = [path.name for path, text in written.items() if not path.is_file() or path.read_text() != text]
     assert stale == []
 
 
 def test_every_cell_of_every_table_has_its_recipe() -> None:
-    assert [cell.recipe for cell in CELLS if not (RECIPES / f"{cell.recipe}.toml").is_file()] == []
+    assert [cell.recipe for cell in CELLS if not (RECIPES / f"{cell.file}.toml").is_file()] == []
 
 
-def test_every_recipe_of_the_four_data_sets_is_a_cell() -> None:
-    known = {cell.recipe for cell in CELLS}
-    paths = [path for source in TABLE.sources for path in (RECIPES / source).rglob("*.toml")]
+def test_every_recipe_of_the_published_data_sets_is_a_cell() -> None:
+    known = {cell.file for cell in CELLS}
+    sources = dict.fromkeys(cell.source for cell in CELLS)
+    paths = [path for source in sources for path in (RECIPES / source).rglob("*.toml")]
     assert {path.relative_to(RECIPES).with_suffix("").as_posix() for path in paths} == known
 
 

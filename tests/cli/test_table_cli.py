@@ -126,6 +126,24 @@ def test_settings_reach_the_runs_and_are_told(world: Path, capsys: pytest.Captur
         assert text in shown
 
 
+def test_a_row_along_an_axis_and_its_average(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = TOY.replace("bce = [90]\nan = [80]", "bce = [[70, 90]]").replace('baseline = "an"', 'baseline = ""')
+    axis = (
+        '[axis]\nsetting = "observe"\nlabel = "{} %"\n[axis.values]\n30 = "known-share:0.3"\n90 = "known-share:0.9"\n'
+    )
+    averages = '[averages.linear]\nbce = [80]\n[others.linear]\n"X-ray" = [81]\n'
+    (world / "recipes/tables/shares.toml").write_text(text + axis + averages)
+    assert main(["table", "shares", "--rows", "bce_average", "--seeds", "0", "--export", "out.json"]) == 0
+    shown = capsys.readouterr().out
+    assert "published beside them: X-ray 81.0" in shown
+    assert set(results(world)) == {f"toy/world/bce_{at}_linear/seed0-observe0" for at in (30, 90)}
+    assert main(["table", "shares", "--rows", "bce", "--seeds", "0", "--collect", "--export", "out.json"]) == 0
+    cells = {cell["row"]: cell for cell in json.loads((world / "out.json").read_text())["cells"]}
+    values = {row: cell["percent"]["clean"]["values"][0] for row, cell in cells.items()}
+    assert values["bce_average"] == pytest.approx((values["bce_30"] + values["bce_90"]) / 2, abs=1e-4)
+    assert cells["bce_90"]["departures"] == ["backbone features:features (recipe auto)"]  # the share is the recipe's
+
+
 def test_a_run_that_fails_is_told_once_and_the_others_run(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = world / "recipes/world/bce_linear.toml"
     recipe.write_text(recipe.read_text().replace("features.npz", "gone.npz"))

@@ -1,5 +1,6 @@
 """The ledger names every published cell: what we got, or why nothing."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,7 +38,9 @@ def test_every_published_cell_is_there() -> None:
     text = ledger(TABLES, [], [])
     cells = [cell for table in TABLES for cell in table.cells if table.in_print]
     printed = sum(cell.printed != UNPRINTED for cell in cells)
-    assert text.count("| not run yet |") == len(cells)
+    rows = {(cell.table, cell.file) for cell in cells if cell.printed != UNPRINTED}
+    assert text.count("| not run yet |") == len(rows)
+    assert sum(int(n) for n in re.findall(r"without a published figure: (\d+) more", text)) == len(cells) - printed
     assert f"{printed} published cells: 0 ran as published, 0 ran as another" in text
     assert f"{len(cells) - printed} more cells are ours" in text
     assert "em/search" not in text  # a search is no table
@@ -61,10 +64,35 @@ def test_a_row_that_only_we_have_is_not_said_to_be_published() -> None:
 
 
 def test_a_reason_may_speak_of_some_tables_only() -> None:
-    reason = Reason(("voc2012",), ("linear",), "no weights", partial=True, tables=("role_table1",))
+    reason = Reason(("voc2012",), ("finetune",), "no weights", partial=True, tables=("role_table1",))
     text = ledger(TABLES, [], [reason])
-    assert line_of(text, "voc2012/an_linear").endswith("| not run yet (1) |")
-    assert line_of(text, "voc2012/em/an_linear").endswith("| not run yet |")
+    assert line_of(text, "voc2012/an_finetune").endswith("| not run yet (1) |")
+    assert line_of(text, "voc2012/em/an_finetune").endswith("| not run yet |")
+
+
+def test_cells_of_one_recipe_that_did_not_run_share_a_line() -> None:
+    ours = replace(
+        AN, table="sr_ablation", recipe="coco2014/sr/sr_cr_50_finetune", source="coco2014", protocol="finetune"
+    )
+    text = ledger([table for table in TABLES if table.name == "sr_ablation"], [ours], [])
+    assert "[SR + CR (w/o SR), 50 %](../../recipes/coco2014/sr/sr_cr_finetune.toml) | P and N | 80.8 | 84.20" in text
+    assert text.count("coco2014/sr/sr_cr_finetune.toml") == 2
+    assert "| 76.2 (10 %), 79.3 (30 %), 81.5 (70 %), 82.1 (90 %) | – |" in text
+
+
+def test_cells_of_ours_that_have_not_run_are_counted() -> None:
+    ours = replace(AN, table="sr_ablation", recipe="voc2012/sr/saliency_10_finetune", protocol="finetune")
+    text = ledger([table for table in TABLES if table.name == "sr_ablation"], [ours], [])
+    assert "[SR + CR (w/ SR), 10 %](../../recipes/voc2012/sr/saliency_finetune.toml) | P and N | – | 84.20" in text
+    assert "without a published figure: 62 more, of the recipes in `recipes/voc2012/sr`." in text
+    assert "without a published figure: 28 more, of the recipes in `recipes/coco2014/sr`." in text
+
+
+def test_methods_of_others_stand_beside_ours_and_are_no_cells() -> None:
+    text = ledger([table for table in TABLES if table.name == "sr_averages"], [], [])
+    assert "not in this repository: SSGRL 74.1, GCN-ML 74.4, SST 76.7, HST 77.9, SARB 77.9, SARB (arXiv) 78.4." in text
+    assert "| [SR](../../recipes/vg200/sr/saliency_finetune.toml) | P and N | 49.2 (average) |" in text
+    assert "12 published cells:" in text
 
 
 def test_another_backbone_is_never_called_as_published() -> None:

@@ -10,6 +10,7 @@ import pytest
 from tacit.run import RunConfig, RunDirectory
 from tacit.tables.results import (
     CellResult,
+    average,
     collect,
     difference,
     pairs_in_order,
@@ -151,6 +152,36 @@ def test_orders_and_gaps() -> None:
     assert pairs_in_order([1, 1, 2], [5, 6, 6]) == (1, 2)  # a published tie is no order; ours is then half right
     assert share_of_gap(86.5, 84.2, 86.7) == pytest.approx(0.92)
     assert share_of_gap(1, 2, 2) is None
+
+
+def test_an_average_is_taken_seed_by_seed(tmp_path: Path) -> None:
+    averages = find_table("sr_averages", Path(__file__).resolve().parents[2] / "recipes")
+    (cell,) = averages.choose(["voc2012"], rows=["csl"])
+    one = collected(tmp_path)
+    two = replace(
+        one, seeds=(2, 0), observe_seeds=(1200, 1200), percent={"clean": (90.0, 70.0)}, departures=("odd",), settings={}
+    )
+    found = average(cell, [one, two])
+    assert found is not None
+    assert (found.recipe, found.row) == ("voc2012/sr/csl_average_finetune", "csl_average")
+    assert found.seeds == (0, 2)  # those of both
+    assert found.percent == {"clean": (75.0, 86.0)}  # (80 + 70) / 2, (82 + 90) / 2; only one was selected by observed
+    assert found.departures == ("odd",)
+    assert average(cell, [one, None]) is None
+    assert average(cell, [one, replace(two, seeds=(7, 8))]) is None
+    assert average(cell, []) is None
+
+
+def test_a_fifth_of_the_classes_in_the_order_of_their_annotations(tmp_path: Path) -> None:
+    table = find_table("sr_openimages_g2", Path(__file__).resolve().parents[2] / "recipes")
+    (cell,) = table.choose(rows=["csl"])
+    known = {"images": 9, "observed_present": [9, 8, 7, 6, 5, 0], "observed_absent": [0, 0, 0, 0, 0, 4]}
+    area = [0.1, 0.2, 0.3, 0.4, None, 0.6]
+    changes = {"counts": COUNTS | {"train": known}, "per_class": {"test": {"AP": area}}}
+    result = collect(table, cell, RECIPE, [finished(tmp_path, RECIPE, 0.8, 0.7, **changes)])
+    assert result is not None
+    # Rarest first: 5 and 4 (4 and 5 annotations) are G1, then one class each: G2 is class 3. Rules beside have no AP.
+    assert result.percent == {"clean": (40.0,)}
 
 
 def test_exports_come_back(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tacit.cli.console import duration
@@ -15,6 +15,9 @@ DATA = {
     "coco2014": ("COCO 2014", "coco"),
     "nuswide": ("NUS-WIDE", "nuswide"),
     "cub": ("CUB-200-2011 attributes", "cub"),
+    "voc2007": ("Pascal VOC 2007", "VOCdevkit"),
+    "vg200": ("Visual Genome, 200 categories", "vg"),
+    "openimages": ("Open Images V3", "openimages"),
 }
 # Expected number of positives per image: the mean over the true labels, an oracle (the published program's constants).
 EXPECTED_POSITIVES = {"voc2012": 1.5, "coco2014": 2.9, "nuswide": 1.9, "cub": 31.4}
@@ -31,8 +34,10 @@ class Recipe:
     remarks: tuple[str, ...] = ()  # said in the header
 
 
-def text(cell: Cell, table: Table, recipe: Recipe, results: list[CellResult]) -> str:
-    return _header(cell, table, recipe, results) + _body(recipe)
+def text(cells: Sequence[Cell], table: Table, recipe: Recipe, results: list[CellResult]) -> str:
+    """The recipe of a cell, or of all cells that a row has along the table's axis."""
+    header = _header(cells[0], table, recipe, results) if table.axis is None else _row(cells, table, recipe, results)
+    return header + _body(recipe)
 
 
 def _body(recipe: Recipe) -> str:
@@ -63,7 +68,46 @@ def _header(cell: Cell, table: Table, recipe: Recipe, results: list[CellResult])
         *(_figures(cell, results) if table.in_print else ["A search of ours; the paper has no such table."]),
         *recipe.remarks,
     ]
+    return _commented(lines)
+
+
+def _commented(lines: Iterable[str]) -> str:
     return "".join(f"# {line}".rstrip() + "\n" for line in lines)
+
+
+def _row(cells: Sequence[Cell], table: Table, recipe: Recipe, results: list[CellResult]) -> str:
+    """Of a recipe that serves all values of an axis."""
+    cell, axis = cells[0], table.axis
+    assert axis is not None
+    name, folder = DATA[cell.source]
+    flag, first, *_, last = f"--{axis.setting.replace('_', '-')}", *axis.values.values()
+    return _commented([
+        f"{cell.row.base_label} ({cell.row.labels}), protocol {cell.protocol}, {name}: a row of",
+        f"{table.title}.",
+        "",
+        f"  tacit train --config recipes/{cell.file}.toml --data {folder} {flag} {first} --out runs/{cell.file}",
+        "",
+        f"One recipe for {flag} {first} to {last}.",
+        *_along(cells, results),
+        *recipe.remarks,
+    ])  # fmt: skip
+
+
+def _along(cells: Sequence[Cell], results: list[CellResult]) -> list[str]:
+    """Published and ours at each value of the axis, and how long ours took."""
+    told = [f"{cell.printed} ({cell.row.at})" for cell in cells if cell.printed != UNPRINTED]
+    published = [f"Published test mAP: {', '.join(told)}." if told else "Published: nothing for this data set."]
+    if not results:
+        return [*published, "Ours: none yet; docs/results/ledger.md says why."]
+    ours = [
+        f"  {cell.row.at}: {result.text(result.select)} ({result.seeds_text()})"
+        for cell in cells
+        for result in results
+        if result.recipe == cell.recipe
+    ]
+    departures = dict.fromkeys(text for result in results for text in result.departures)
+    differs = ["not the same experiment:", *(f"  {text}" for text in departures)] if departures else []
+    return [*published, "Ours:", *ours, *differs, _time(results)]
 
 
 def _figures(cell: Cell, results: list[CellResult]) -> list[str]:

@@ -14,7 +14,7 @@ import tyro
 from ..errors import UserError
 from ..files import atomic_write
 from ..run import RunConfig
-from ..tables.spec import Cell, Table, TableError, find_table, recipes_folder, table_names
+from ..tables.spec import Cell, Table, TableError, find_table, recipes_folder, runs_of, table_names
 from . import console
 from .flags import flags_of
 from .options import parse
@@ -24,7 +24,7 @@ from .words import gathered
 
 if TYPE_CHECKING:
     from ..tables.results import CellResult
-    from ..tables.runs import Failure
+    from ..tables.runs import Failure, Planned
 
 ABOUT = (
     "Run, resume or collect the recipes of a published table. Every run has its own directory below --out; finished "
@@ -67,8 +67,9 @@ def _table(config: TableCommand, table: Table, cells: Sequence[Cell], recipes: P
     from ..tables.runs import Seeds, plan, run_here, run_side_by_side
 
     seeds = Seeds.read(config.seeds, config.observe_seeds)
-    written = {cell: recipe_config(recipes, cell) for cell in cells}
-    configs = {cell: recipe_config(recipes, cell, config.set) for cell in cells} if config.set else written
+    with_runs = runs_of(cells)
+    written = {cell: recipe_config(recipes, cell) for cell in with_runs}
+    configs = {cell: recipe_config(recipes, cell, config.set) for cell in with_runs} if config.set else written
     planned = plan(table, configs, seeds, config.out)
     failures = []
     if not config.collect and config.jobs:
@@ -77,17 +78,29 @@ def _table(config: TableCommand, table: Table, cells: Sequence[Cell], recipes: P
         from .live import Live
 
         failures = run_here(planned, Live, console.notice)
-    from ..tables.results import collect
     from .table_text import show
 
-    paths = {cell: [run.out for run in planned if run.label == cell.recipe] for cell in cells}
-    found = {cell: collect(table, cell, written[cell], paths[cell]) for cell in cells}
-    results = {cell: result for cell, result in found.items() if result is not None}
+    results = _results(table, cells, written, planned)
     show(table, cells, results, wanted=len(_words(config.seeds)), drawn_anew=config.observe_seeds != "published")
     if config.export is not None:
         _export(config, list(results.values()))
     tell_failures(failures)
     return 2 if failures else 0
+
+
+def _results(
+    table: Table, cells: Sequence[Cell], written: Mapping[Cell, RunConfig], planned: Sequence[Planned]
+) -> dict[Cell, CellResult]:
+    """What is finished, of runs and of averages over runs, in the order of the cells."""
+    from ..tables.results import average, collect
+
+    paths = {cell: [run.out for run in planned if run.label == cell.recipe] for cell in written}
+    ran = {cell.recipe: collect(table, cell, config, paths[cell]) for cell, config in written.items()}
+    found = (
+        (cell, average(cell, [ran[run.recipe] for run in cell.members]) if cell.members else ran[cell.recipe])
+        for cell in cells
+    )
+    return {cell: result for cell, result in found if result is not None}
 
 
 def tell_failures(failures: Sequence[Failure]) -> None:
@@ -100,8 +113,8 @@ def tell_failures(failures: Sequence[Failure]) -> None:
 
 def recipe_config(recipes: Path, cell: Cell, settings: Sequence[str] = ()) -> RunConfig:
     """The recipe of a cell as `tacit train --config RECIPE --key value …` would read it."""
-    words = ["--config", str(recipes / f"{cell.recipe}.toml")]
-    for setting in settings:
+    words = ["--config", str(recipes / f"{cell.file}.toml")]
+    for setting in (*cell.settings, *settings):
         words += setting_words(setting)
     try:
         return config_of(asked(words))

@@ -44,6 +44,9 @@ def _one(table: Table, cells: Sequence[Cell], results: Results, wanted: int, dra
     names = [name for name, _ in columns]
     right = [name for name in names[1:] if name != "unknown labels"]
     console.table(names, list(zip(*(values for _, values in columns), strict=True)), right=right)
+    others = [o for o in table.others if (o.protocol, o.source) == (cells[0].protocol, cells[0].source)]
+    if others:
+        print(f"published beside them: {'; '.join(f'{other.label} {other.printed}' for other in others)}")
     for remark in remarks(table, cells, results, main, drawn_anew):
         print(remark)
 

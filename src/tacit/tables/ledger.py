@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .results import RULES, CellResult
-from .spec import UNPRINTED, Cell, Table, TableError
+from .spec import UNPRINTED, Cell, Other, Table, TableError
 
 NOT_RUN = "not run yet"
 
@@ -91,7 +91,11 @@ compared with its neighbours, never with the published number.
 def _unpublished(tables: Sequence[Table], results: Sequence[CellResult]) -> str:
     cells = [cell for table in tables for cell in table.cells if cell.printed == UNPRINTED]
     ran = sum(bool(of_cell(cell, results)) for cell in cells)
-    return f"{len(cells)} more cells are ours: their paper has no such protocol; {ran} of them ran.\n" if cells else ""
+    return (
+        f"{len(cells)} more cells are ours: their paper has no such protocol or data set; {ran} of them ran.\n"
+        if cells
+        else ""
+    )
 
 
 def _table(table: Table, results: Sequence[CellResult], reasons: Sequence[Reason]) -> Iterator[str]:
@@ -99,29 +103,57 @@ def _table(table: Table, results: Sequence[CellResult], reasons: Sequence[Reason
     yield f"`tacit table {table.name}` · {table.metric} on {table.split} · [paper]({table.paper})\n\n{table.note}\n"
     for protocol, source in dict.fromkeys((cell.protocol, cell.source) for cell in table.cells):
         cells = table.choose([source], [protocol])
+        others = [other for other in table.others if (other.source, other.protocol) == (source, protocol)]
+        here = [r for r in results if (r.source, r.protocol) == (source, protocol)]
         yield f"### {source}, {protocol}\n"
-        yield from _cells(cells, [r for r in results if (r.source, r.protocol) == (source, protocol)], reasons)
+        yield from _cells(cells, others, here, reasons)
 
 
-def _cells(cells: Sequence[Cell], results: Sequence[CellResult], reasons: Sequence[Reason]) -> Iterator[str]:
-    """A table of the cells; what many rows share (why not, with which settings) stands below it once, numbered."""
+def _cells(
+    cells: Sequence[Cell], others: Sequence[Other], results: Sequence[CellResult], reasons: Sequence[Reason]
+) -> Iterator[str]:
+    """A table of the cells; what many rows share (why not, with which settings) stands below it once, numbered.
+
+    Cells of ours that have not run have nothing to show: below the table, they are counted.
+    """
+    shown = [cell for cell in cells if cell.printed != UNPRINTED or of_cell(cell, results)]
+    if shown:
+        yield from _shown(shown, results, reasons)
+    if others:
+        told = ", ".join(f"{other.label} {other.printed}" for other in others)
+        yield f"Published beside them, methods that are not in this repository: {told}.\n"
+    if waiting := len(cells) - len(shown):
+        folder = cells[0].file.rpartition("/")[0]
+        yield f"Not run, and without a published figure: {waiting} more, of the recipes in `recipes/{folder}`.\n"
+
+
+def _shown(cells: Sequence[Cell], results: Sequence[CellResult], reasons: Sequence[Reason]) -> Iterator[str]:
     notes: list[str] = []
     rules = [rule for rule in RULES if any(rule in result.percent for result in results)] or ["clean", "observed"]
     lines = [
         _line("row", "labels", "published", *rules, "runs", "state"),
         f"|---|---|--:{'|--:' * len(rules)}|---|---|",
     ]
-    for cell in cells:
-        start = f"[{cell.row.label}](../../recipes/{cell.recipe}.toml)", cell.row.labels, cell.printed
-        mine = of_cell(cell, results)
-        for result in mine:
-            figures = [*map(result.text, rules), result.seeds_text()]
-            lines.append(_line(*start, *figures, _ran(cell, result, reasons, notes)))
-        if not mine:
-            lines.append(_line(*start, *("–" for _ in rules), "–", _why_not(cell, reasons, notes)))
+    for row in _rows(cells, results):
+        cell, link = row[0], f"](../../recipes/{row[0].file}.toml)"
+        for result in of_cell(cell, results):
+            figures = [*map(result.text, rules), result.seeds_text(), _ran(cell, result, reasons, notes)]
+            lines.append(_line(f"[{cell.row.label}{link}", cell.row.labels, cell.printed, *figures))
+        if not of_cell(cell, results):
+            printed = ", ".join(f"{one.printed} ({one.row.at})" if one.row.at else one.printed for one in row)
+            nothing = [*("–" for _ in rules), "–", _why_not(cell, reasons, notes)]
+            lines.append(_line(f"[{cell.row.base_label}{link}", cell.row.labels, printed, *nothing))
     yield "\n".join(lines) + "\n"
     for number, note in enumerate(notes, 1):
         yield f"({number}) {note}\n"
+
+
+def _rows(cells: Sequence[Cell], results: Sequence[CellResult]) -> list[list[Cell]]:
+    """Cells that ran, each by itself; of a recipe that serves several, those that did not run together."""
+    rows: dict[str, list[Cell]] = {}
+    for cell in cells:
+        rows.setdefault(cell.recipe if of_cell(cell, results) else cell.file, []).append(cell)
+    return list(rows.values())
 
 
 def _line(*cells: str) -> str:

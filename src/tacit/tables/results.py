@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import combinations
@@ -15,12 +16,15 @@ from typing import Any
 
 import numpy as np
 
+from ..metrics.groups import grouped_map
 from ..metrics.intervals import SeedSummary, over_seeds, paired_over_seeds
 from ..run import MACHINE, RunConfig, RunDirectory
 from .spec import Cell, Table, TableError
 
 # Selection rules in the order of columns; -stop is early stopping, without it the best epoch is kept.
 RULES = ("clean-stop", "clean", "observed-stop", "observed", "last")
+# A table's metric may be that of a fifth of the classes, in the order of their annotations: "mAP G1" to "mAP G5".
+GROUPS, GROUP = 5, re.compile(r"mAP G([1-5])")
 # Seeds are said apart, and names name: neither is to be given to --set.
 _NAMES = {"seed", "observe_seed", "recipe", "published", "published_where"}
 _HARDWARE = {"device", "workers", "threads", "tracker"}
@@ -106,6 +110,36 @@ def collect(table: Table, cell: Cell, recipe: RunConfig, runs: Iterable[Path]) -
     )  # fmt: skip
 
 
+def average(cell: Cell, found: Sequence[CellResult | None]) -> CellResult | None:
+    """The mean over an axis, seed by seed, of the seeds that every member has; None before there is one."""
+    members = [result for result in found if result is not None]
+    seeds = [seed for seed in members[0].seeds if all(seed in other.seeds for other in members)] if members else []
+    rules = [rule for rule in RULES if all(rule in result.percent for result in members)]
+    if not seeds or not rules or len(members) < len(found):
+        return None
+    first = members[0]
+    at = [[result.seeds.index(seed) for seed in seeds] for result in members]
+    return replace(
+        first,
+        recipe=cell.recipe,
+        row=cell.row.name,
+        seeds=tuple(seeds),
+        observe_seeds=tuple(first.observe_seeds[place] for place in at[0]) if first.observe_seeds else (),
+        percent={rule: tuple(_means([result.percent[rule] for result in members], at)) for rule in rules},
+        departures=tuple(dict.fromkeys(text for result in members for text in result.departures)),
+        settings={k: v for k, v in first.settings.items() if all(other.settings.get(k) == v for other in members)},
+        oracles=tuple(dict.fromkeys(text for result in members for text in result.oracles)),
+        seconds=float(np.mean([result.seconds for result in members])),
+        unknown="; ".join(dict.fromkeys(result.unknown for result in members)),
+    )
+
+
+def _means(values: Sequence[Sequence[float]], at: Sequence[Sequence[int]]) -> list[float]:
+    """Over members, one for each seed; `at`: where a member has that seed."""
+    columns = [[mine[place] for place in places] for mine, places in zip(values, at, strict=True)]
+    return [round(float(value), 4) for value in np.mean(columns, axis=0)]
+
+
 def _result(path: Path) -> dict[str, Any]:
     file = RunDirectory(path).result_file
     try:
@@ -118,11 +152,21 @@ def _result(path: Path) -> dict[str, Any]:
 def _percent(results: Sequence[Mapping[str, Any]], split: str, metric: str) -> dict[str, tuple[float, ...]]:
     """By selection rule; a rule counts where every run followed it."""
     by_rule: dict[str, list[float]] = {}
+    group = GROUP.fullmatch(metric)
     for result in results:
-        measured = {result["run"]["select"]: result, **result["also"]}
+        measured = {result["run"]["select"]: result, **({} if group else result["also"])}
         for rule, found in measured.items():
-            by_rule.setdefault(rule, []).append(round(100 * found["metrics"][split][metric], 4))
+            value = _group_map(found, split, int(group[1])) if group else found["metrics"][split][metric]
+            by_rule.setdefault(rule, []).append(round(100 * value, 4))
     return {rule: tuple(values) for rule, values in by_rule.items() if len(values) == len(results)}
+
+
+def _group_map(result: Mapping[str, Any], split: str, number: int) -> float:
+    """mAP of the classes of group G1 (the least annotated in training) to G5; only of the rule that chose the epoch."""
+    known = result["counts"]["train"]
+    annotated = np.add(known["observed_present"], known["observed_absent"])
+    area = [math.nan if ap is None else ap for ap in result["per_class"][split]["AP"]]
+    return grouped_map(area, annotated, GROUPS)[number - 1].mAP
 
 
 def _check_alike(cell: Cell, configs: Sequence[RunConfig], inputs: Sequence[str]) -> None:
