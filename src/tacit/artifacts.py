@@ -1,4 +1,4 @@
-"""The files of a finished run beside result.json: observed labels, the model, scores, thumbnails."""
+"""The files of a finished run beside result.json: observed labels, the model, scores, thumbnails, class maps."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .assemble import Bench, backbone_name
 from .data.batches import ImageInputs, Inputs
 from .data.source import Split
 from .evaluate import Scores
+from .example_maps import example_maps
 from .files import atomic_write
 from .label_table import LabelTable, write_label_table
 from .labels import Labels
@@ -20,6 +22,7 @@ from .model import Extractor, write_model
 from .protocols import of_method
 from .result import Verdict
 from .run import RunDirectory
+from .runtime import Runtime
 from .thumbnails import thumbnails
 
 
@@ -60,11 +63,28 @@ def write_scores(directory: RunDirectory, name: str, bench: Bench, told: Scores)
     _write_arrays(directory.path / f"scores-{name}.npz", **arrays)
 
 
-def write_examples(directory: RunDirectory, test: Split) -> None:
-    """Thumbnails of some test images for the report's grid, where the source has images."""
+def write_examples(directory: RunDirectory, test: Split) -> NDArray[np.int64]:
+    """Thumbnails of some test images for the report's grid, where the source has images; returns their rows."""
     index, pixels = thumbnails(test)
     if len(index):
         _write_arrays(directory.path / "examples-test.npz", index=index, pixels=pixels)
+    return index
+
+
+def write_maps(
+    directory: RunDirectory,
+    bench: Bench,
+    method: Method,
+    inputs: dict[str, Inputs],
+    verdict: Verdict,
+    rows: NDArray[np.int64],
+    runtime: Runtime,
+) -> None:
+    """Class maps of these test images, where the net makes some."""
+    truth = bench.splits["test"].labels.take(rows).dense()
+    found = example_maps(method, inputs["test"], rows, verdict.told["test"][rows], truth, runtime)
+    if found is not None:
+        _write_arrays(directory.path / "maps-test.npz", **found.arrays())
 
 
 def _write_arrays(path: Path, **arrays: Any) -> None:

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -24,9 +22,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .checkpoint import CheckpointError, load, named, save
-from .data.decode import ImageError, read_image, resize
+from .data.ahead import read_ahead
+from .data.decode import ImageError, resize
 from .data.views import make_view
 from .errors import UserError
+from .example_maps import pooling_of
 from .labels import ABSENT, PRESENT, Labels
 from .methods.base import Method
 from .methods.registry import build_method
@@ -37,7 +37,6 @@ from .runtime import Runtime
 
 FORMAT = 1
 BATCH = 64  # images at a time, as a run scores its own test split
-READ_AHEAD = 2  # batches decoded while the net works
 
 Scores = NDArray[np.float32]
 Images: TypeAlias = Sequence[str | os.PathLike[str]] | NDArray[np.uint8] | NDArray[np.floating[Any]]
@@ -200,10 +199,13 @@ class Model:
         for chunk in self.stream(images, batch_size=batch_size, progress=progress):
             parts.append(chunk.scores)
             failures += chunk.failures
+        self._refuse(failures, len(images))
+        return np.concatenate(parts)
+
+    def _refuse(self, failures: Sequence[str], of: int) -> None:
         if failures:
             shown = "\n  ".join(failures[:20])
-            raise ImageError(f"{len(failures)} of {len(images)} images cannot be read:\n  {shown}", failures)
-        return np.concatenate(parts)
+            raise ImageError(f"{len(failures)} of {of} images cannot be read:\n  {shown}", failures)
 
     def stream(self, images: Images, *, batch_size: int = BATCH, progress: Progress | None = None) -> Iterator[Chunk]:
         """The scores of any number of images, a batch at a time, in order."""
@@ -216,6 +218,35 @@ class Model:
             if progress:
                 progress(done, len(images))
             yield Chunk(rows, scores, failures)
+
+    def check_maps(self) -> None:
+        """Refuses a model whose net makes no class maps of images."""
+        net: Any = self._method.net
+        if self.inputs != "images" or not hasattr(net.head, "maps"):
+            raise ModelError(
+                f"{self.path} has no class maps: its head is '{net.describe()['head']['name']}', on {self.inputs}. "
+                "Train with --head class_maps --protocol finetune, or a method whose head that is (saliency)."
+            )
+
+    def maps(self, images: Images, *, batch_size: int = BATCH) -> Scores:
+        """Class maps [N, C, H, W] of image files or uint8 pixels. A file that cannot be read is an error."""
+        self.check_maps()
+        net: Any = self._method.net
+        if not len(images):
+            raise ModelError("class maps of no image: give at least one")
+        parts, failures = list[Scores](), list[str]()
+        for rows, inputs, unread in self._batches(images, batch_size):
+            failures += unread
+            if len(rows):
+                with torch.inference_mode():
+                    parts.append(net.maps(inputs.to(self.device)).float().cpu().numpy())
+        self._refuse(failures, len(images))
+        return np.concatenate(parts)
+
+    @property
+    def pooling(self) -> tuple[float, int]:
+        """(alpha, k) of its logits a + alpha s: a is the mean of a class map, s that of its k strongest places."""
+        return pooling_of(self._method)
 
     @torch.inference_mode()
     def _scores(self, inputs: Tensor) -> Scores:
@@ -235,7 +266,7 @@ class Model:
             for rows in orders:
                 yield rows, prepare(resize(torch.from_numpy(images[rows]), pre.size, pre.interpolation)), ()
             return
-        for rows, pixels, failures in _read_ahead(images, orders, pre):
+        for rows, pixels, failures in read_ahead(images, orders, pre):
             yield rows, prepare(pixels) if len(rows) else pixels, failures
 
     def _checked_features(self, features: NDArray[Any]) -> NDArray[Any]:
@@ -359,34 +390,3 @@ def _fill(method: Method, where: Path) -> None:
     if missing or lost.unexpected_keys:
         strange = ", ".join([*(f"no {name}" for name in missing), *lost.unexpected_keys][:5])
         raise ModelError(f"{file} does not hold the weights that model.json describes ({strange}).")
-
-
-def _read_ahead(
-    files: Sequence[str | os.PathLike[str]], orders: Iterable[NDArray[np.int64]], pre: Preprocessing
-) -> Iterator[tuple[NDArray[np.int64], Tensor, tuple[str, ...]]]:
-    """Batches of decoded images; threads decode the next ones while the receiver works on this one."""
-
-    def read(row: int) -> Tensor | str:
-        try:
-            return read_image(files[row], pre.size, pre.interpolation)
-        except ImageError as error:
-            return str(error)
-
-    ahead: deque[tuple[NDArray[np.int64], list[Future[Tensor | str]]]] = deque()
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for rows in orders:
-            ahead.append((rows, [pool.submit(read, int(row)) for row in rows]))
-            if len(ahead) > READ_AHEAD:
-                yield _decoded(*ahead.popleft())
-        while ahead:
-            yield _decoded(*ahead.popleft())
-
-
-def _decoded(
-    rows: NDArray[np.int64], futures: list[Future[Tensor | str]]
-) -> tuple[NDArray[np.int64], Tensor, tuple[str, ...]]:
-    found = [future.result() for future in futures]
-    images = [image for image in found if not isinstance(image, str)]
-    readable = np.array([not isinstance(image, str) for image in found])
-    pixels = torch.stack(images) if images else torch.empty((0, 3, 0, 0), dtype=torch.uint8)
-    return rows[readable], pixels, tuple(image for image in found if isinstance(image, str))

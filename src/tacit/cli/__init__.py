@@ -21,6 +21,7 @@ COMMANDS = {
     "evaluate": "score a run's model on a split against known labels",
     "predict": "probabilities and tags for images that have no labels",
     "compare": "run directories -> a table, and one self-contained report page",
+    "maps": "where the nets of runs look: class maps over images, as a page and as pictures",
     "landscape": "the training loss around runs' solutions, for the report to draw",
     "sweep": "train a method along an axis, such as the share of known labels; resume, tabulate and draw it",
     "table": "run, resume or collect the recipes of a published table",

@@ -55,5 +55,10 @@ class ClassMapsHead(nn.Module):
                 "images (--image-size)"
             )
 
+    @property
+    def pooling(self) -> tuple[float, int]:
+        """(alpha, k) of its logits."""
+        return self.alpha, self.k
+
     def options(self) -> dict[str, Any]:
         return {"alpha": self.alpha, "k": self.k}

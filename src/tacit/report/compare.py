@@ -200,7 +200,7 @@ def compare(records: Sequence[RunRecord], notices: Iterable[str] = ()) -> Compar
         else:
             seeds[seed] = record
     members = [tuple(runs[seed] for seed in sorted(runs)) for runs in found.values()]
-    groups = [Group(label, runs) for label, runs in zip(_labels([m[0] for m in members]), members, strict=True)]
+    groups = [Group(label, runs) for label, runs in zip(labels_of([m[0] for m in members]), members, strict=True)]
     groups.sort(key=_place)
     told += _unlike_classes(groups)
     parts = differing_parts([(group.label, group.runs) for group in groups])
@@ -248,7 +248,7 @@ _SHORT_OBSERVE = {
 }
 
 
-def _labels(firsts: Sequence[RunRecord]) -> list[str]:
+def labels_of(firsts: Sequence[RunRecord]) -> list[str]:
     """A short unique name per group: the method, and only what sets it apart from the others."""
     usual = Counter(record.run.observe for record in firsts).most_common(1)[0][0]
     varying = [k for k in ("source", "backbone", "protocol") if len({getattr(r.run, k) for r in firsts}) > 1]

@@ -79,21 +79,21 @@ def gallery(comparison: Comparison) -> Gallery:
     index = examples.index
     if len(index) and (index.min() < 0 or index.max() >= len(base.images)):
         raise ReportError(f"{run.path / 'examples-test.npz'}: an index lies outside the {len(base.images)} test images")
-    scored = _same_rows(comparison.groups, run, base)[:METHODS]
-    limits = {position: _threshold(comparison.groups[position]) for position, _ in scored}
+    scored = same_rows(comparison.groups, run, base)[:METHODS]
+    limits = {position: threshold_of(comparison.groups[position]) for position, _ in scored}
     pictures = [
-        _picture(run.classes, base, scored, limits, examples, at) for at in _most_disputed(scored, limits, index)
+        _picture(run.classes, base, scored, limits, examples, at) for at in most_disputed(scored, limits, index)
     ]
     return Gallery(tuple(pictures), len(index), limits)
 
 
-def _threshold(group: Group) -> float:
+def threshold_of(group: Group) -> float:
     """The one threshold that the run chose on validation; 0.5 where it chose none."""
     chosen = group.first.thresholds
     return THRESHOLD if chosen is None else chosen.one
 
 
-def _same_rows(groups: Sequence[Group], run: RunRecord, base: Scores) -> list[tuple[int, Scores]]:
+def same_rows(groups: Sequence[Group], run: RunRecord, base: Scores) -> list[tuple[int, Scores]]:
     """Scores of the first run of each group that scored the same images on the same classes."""
     found = []
     for position, group in enumerate(groups):
@@ -103,7 +103,7 @@ def _same_rows(groups: Sequence[Group], run: RunRecord, base: Scores) -> list[tu
     return found
 
 
-def _most_disputed(
+def most_disputed(
     scored: Sequence[tuple[int, Scores]], limits: Mapping[int, float], index: NDArray[np.int64]
 ) -> list[int]:
     """Which of the kept images to show: those on which the methods' decisions differ in most classes, the earlier of

@@ -16,9 +16,12 @@ from ..files import atomic_write
 from .calibration import calibration_table, reliability_figure
 from .class_figures import class_figure, histogram_figure, thirds_figure
 from .compare import BASELINE, Comparison, Group, display_name
+from .curves import share_figure
 from .figures import Figure, curve_figures, estimates_figure, loss_figure, seeds_figure
 from .gallery import IMAGES, METHODS, THRESHOLD, gallery
 from .landscapes import landscape_figures
+from .map_grid import map_section
+from .positives import count_positives, positives_figures, positives_table
 from .protocol import short_hash
 from .regimes import regimes_figure
 from .separation import separation_section
@@ -46,9 +49,11 @@ def render_html(comparison: Comparison, out: str | Path, *, density_class: str |
 
 def page(comparison: Comparison, *, density_class: str | None = None) -> str:
     """The page as text. Everything from the runs is escaped; nothing is fetched from anywhere."""
-    template = _environment().get_template("page.html")
+    template = templates().get_template("page.html")
     styled = group_looks(comparison)
     separation = separation_section(comparison, styled, density_class)
+    positives = count_positives(comparison)
+    drawn = [*_figures(comparison, styled), *separation.figures, *positives_figures(comparison, styled, positives)]
     return template.render(
         comparison=comparison,
         title=title(comparison),
@@ -66,10 +71,12 @@ def page(comparison: Comparison, *, density_class: str | None = None) -> str:
             "classes": per_class(comparison),
             "runs": all_runs(comparison),
             "calibration": calibration_table(comparison),
+            "positives": positives_table(comparison, positives),
         },
-        figures={figure.name: figure for figure in (*_figures(comparison, styled), *separation.figures)},
+        figures={figure.name: figure for figure in drawn},
         separation=separation,
         pictures=gallery(comparison),
+        looked=map_section(comparison),
         gallery_limits={"images": IMAGES, "methods": METHODS, "threshold": THRESHOLD},
         recipes=recipes(comparison),
         unscored=unscored(comparison),
@@ -167,6 +174,7 @@ def _figures(comparison: Comparison, styled: Sequence[Look]) -> list[Figure]:
     found = [seeds_figure(comparison, styled), *curve_figures(comparison, styled)]
     builders = (loss_figure, estimates_figure, class_figure, thirds_figure, histogram_figure, reliability_figure)
     found += [figure for build in builders if (figure := build(comparison, styled)) is not None]
+    found += [shares] if (shares := share_figure(comparison)) is not None else []
     regimes = regimes_figure(comparison, styled)
     return [*found, *([regimes] if regimes else []), *landscape_figures(comparison, styled)]
 
@@ -186,7 +194,8 @@ def _seeds(n: int) -> str:
     return "one seed" if n == 1 else f"{n} seeds"
 
 
-def _environment() -> Environment:
+def templates() -> Environment:
+    """The templates of this room; everything that is put into them is escaped."""
     folder = files(__package__) / "templates"
     texts = {item.name: item.read_text(encoding="utf-8") for item in folder.iterdir() if item.is_file()}
     environment = Environment(

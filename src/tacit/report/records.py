@@ -124,8 +124,25 @@ class Examples:
 
 
 @dataclass(frozen=True, eq=False)
+class Maps:
+    """Class maps of some test images: of each pair the row of `Scores` and the class. alpha and k are those of the
+    logits a + alpha s: a is the mean of a map, s that of its k strongest places."""
+
+    row: NDArray[np.int64]
+    column: NDArray[np.int64]
+    maps: NDArray[np.float16]  # [m, h, w]
+    alpha: float
+    k: int
+
+    def of(self, row: int) -> dict[int, NDArray[np.float64]]:
+        """The maps of one image by class."""
+        found = np.flatnonzero(self.row == row)
+        return {int(self.column[at]): self.maps[at].astype(np.float64) for at in found}
+
+
+@dataclass(frozen=True, eq=False)
 class RunRecord:
-    """Everything a report needs of one finished run; scores and thumbnails are read when asked for."""
+    """Everything a report needs of one finished run; scores, thumbnails and maps are read when asked for."""
 
     path: Path
     run: RunInfo
@@ -180,6 +197,20 @@ class RunRecord:
         if pixels.ndim != 4 or pixels.shape[1] != 3 or len(pixels) != len(index) or pixels.dtype != np.uint8:
             raise ReportError(f"{path}: expected uint8 pixels [n, 3, h, w] and n indices, found {pixels.shape}")
         return Examples(index.astype(np.int64), pixels)
+
+    def maps(self) -> Maps | None:
+        """Class maps of test images, or None where the run's net makes none."""
+        path = self.path / "maps-test.npz"
+        if not path.is_file():
+            return None
+        row, column, maps, alpha, k = _arrays(path, "row", "column", "maps", "alpha", "k")
+        fitting = maps.ndim == 3 and row.shape == column.shape == maps.shape[:1] and alpha.ndim == k.ndim == 0
+        if not fitting or (len(column) and not 0 <= column.min() <= column.max() < len(self.classes)):
+            raise ReportError(
+                f"{path}: maps {maps.shape} of {row.shape} rows and {column.shape} classes do not fit each other or "
+                f"the {len(self.classes)} classes of result.json. {MEND}"
+            )
+        return Maps(row.astype(np.int64), column.astype(np.int64), maps, float(alpha), int(k))
 
 
 def _arrays(path: Path, *names: str, optional: Sequence[str] = ()) -> list[Any]:

@@ -13,6 +13,7 @@ from ..files import atomic_write
 from .calibration import calibration_numbers, calibration_table
 from .class_figures import third_mean
 from .compare import Comparison, Group
+from .positives import count_positives, positives_table
 from .separation import Apart, measure, separation_table
 from .tables import DASH, Table, headline, tables_of
 
@@ -40,6 +41,7 @@ def write_markdown(comparison: Comparison, out: str | Path) -> None:
     """All tables as Markdown, for a results page."""
     sections = [_protocol_markdown(comparison)]
     tables = [*tables_of(comparison), separation_table(comparison, measure(comparison)), calibration_table(comparison)]
+    tables.append(positives_table(comparison, count_positives(comparison)))
     sections += [f"## {_plain(t.title)}\n\n{_markdown(t)}\n\n{_plain(t.caption)}" for t in tables if t is not None]
     with atomic_write(out) as temporary:
         temporary.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
