@@ -19,6 +19,8 @@ from tacit.methods.base import Batch, Clock, Stage, Swept, View
 from tacit.methods.parts import HyperParameterError, NoKnownNegative
 from tacit.methods.plcl import THRESHOLDS, CurriculumLabelling
 from tacit.methods.registry import build_method
+from tacit.nets.class_maps import ClassMapsHead
+from tacit.nets.net import Net
 
 OBSERVED = Labels.from_dense([[1, 0, 0, 0], [0, -1, 0, 0]], list("abcd"))
 SCORES = [[-9.0, 2.0, -2.0, 5.0], [1.9, 9.0, -6.0, 0.0]]  # known cells are scored against their labels
@@ -181,6 +183,13 @@ def test_no_epoch_left_for_a_round() -> None:
     assert made(every=4).stages(budget) == [budget]
     with pytest.raises(HyperParameterError, match="linear phase has one"):
         made().stages(Stage("linear", epochs=1, batch_size=2, lr=1.0))
+
+
+def test_dropout_needs_pooled_features() -> None:
+    net = Net(None, ClassMapsHead(6, 4), head_name="class_maps")
+    with pytest.raises(HyperParameterError, match=r"uncertainty .* --head linear"):
+        made(net, strategy="uncertainty")
+    assert made(net).strategy == "score"
 
 
 def test_positives_only_are_refused() -> None:

@@ -68,6 +68,11 @@ class CurriculumLabelling(Method):
     ) -> None:
         super().__init__(net, observed)
         checked_negatives(observed)
+        if strategy == "uncertainty" and getattr(getattr(net, "head", None), "takes", "pooled") == "maps":
+            raise HyperParameterError(
+                "strategy = uncertainty leaves out pooled features, and this net's head works on maps: use "
+                "--head linear, or another strategy"
+            )
         self.strategy, self.threshold = strategy, _checked_threshold(strategy, threshold)
         self.every = checked_epochs("every", every)
         self.alpha, self.beta, self.gamma = checked_known_share_weight(alpha, beta, gamma, len(observed.classes))
