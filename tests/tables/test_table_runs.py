@@ -1,5 +1,7 @@
 """Which runs a table consists of, and that one run's end is not the end of the others."""
 
+import subprocess
+import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -120,6 +122,16 @@ def test_a_process_that_fails_says_why(runs: list[Planned]) -> None:
     assert "epocs" in crew.train(runs[0])
     crew.stop()
     assert crew.train(runs[1]) == "not started"
+
+
+def test_a_process_ends_with_the_one_that_started_it() -> None:
+    """The starter's end closes the pipe; Ctrl-C is what a run saves itself at."""
+    code = "from tacit.tables.member import stop_with_starter; import time; stop_with_starter(); time.sleep(120)"
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.poll() is None
+    _, said = process.communicate(timeout=100)  # closes the pipe
+    assert process.returncode != 0
+    assert b"KeyboardInterrupt" in said
 
 
 @pytest.mark.parametrize(

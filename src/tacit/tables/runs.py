@@ -191,11 +191,14 @@ class _Crew:
                     return "not started"
                 # A session of its own: a terminal's Ctrl-C would reach it twice, and the second one does not save.
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "tacit", *words],
-                    stdout=file, stderr=subprocess.STDOUT, env=environment, start_new_session=True,
+                    [sys.executable, "-m", "tacit.tables.member", *words],
+                    stdin=subprocess.PIPE, stdout=file, stderr=subprocess.STDOUT,
+                    env=environment, start_new_session=True,
                 )  # fmt: skip
                 self._working.add(process)
             code = process.wait()
+            assert process.stdin is not None
+            process.stdin.close()  # open until now: its end would stop the run
         with self._lock:
             self._working.discard(process)
         return "" if code == 0 else f"{_last_message(output)} (all of it in {output})"
