@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from run_factory import World, write_run
 
-from tacit.report import compare, read_runs, render_html, write_markdown
+from tacit.report import compare, read_runs, render_html, write_csv, write_markdown
 from tacit.report.positives import BINS, count_positives, positives, positives_table
 
 CLASSES = ["a", "b"]
@@ -55,3 +55,6 @@ def test_the_page_and_the_markdown_hold_them_where_scores_were_kept(tmp_path: Pa
     assert all(f'id="{name}"' in text for name in ("positives-train", "positives-val", "positives-table"))
     write_markdown(compare(read_runs([run])), tmp_path / "out.md")
     assert "semi-hard" in (tmp_path / "out.md").read_text()
+    write_csv(compare(read_runs([run])), tmp_path / "out.csv")
+    lines = [line.split(",") for line in (tmp_path / "out.csv").read_text().splitlines()]
+    assert ["semi-hard", "", "0.666667", "", "1"] in [line[-5:] for line in lines]

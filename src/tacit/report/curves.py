@@ -15,7 +15,7 @@ from .figures import WIDE, Figure
 from .records import RunRecord
 from .style import Look, drawing, inline_svg, looks
 
-SHARES = ("known-share", "positive-share", "labelled-share", "all-or-one-positive")  # observations NAME:SHARE
+SHARES = ("known-share", "positive-share", "labelled-share")  # observations NAME:SHARE
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from ..files import atomic_write
 from .calibration import calibration_numbers, calibration_table
 from .class_figures import third_mean
 from .compare import Comparison, Group
-from .positives import count_positives, positives_table
+from .positives import HALF, KINDS, Counted, count_positives, positives_table
 from .separation import Apart, measure, separation_table
 from .tables import DASH, Table, headline, tables_of
 
@@ -84,11 +84,11 @@ def write_csv(comparison: Comparison, out: str | Path) -> None:
     with atomic_write(out) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(_CSV)
-        for apart in measure(comparison):
+        for apart, counted in zip(measure(comparison), count_positives(comparison), strict=True):
             group = apart.group
             run = group.first.run
             head = [group.label, run.source, run.method, run.observe, run.protocol, run.backbone, group.unknown]
-            lines = (*_csv_lines(comparison, group), *_distance_lines(apart))
+            lines = (*_csv_lines(comparison, group), *_distance_lines(apart), *_positive_lines(counted))
             writer.writerows([*map(_safe, head), *line] for line in lines)
 
 
@@ -122,6 +122,13 @@ def _distance_lines(apart: Apart) -> Iterator[list[str]]:
             yield [kind, "W1", "", _number(spread.mean), _number(spread.sd), n]
             for name, value in zip(apart.group.first.classes, apart.per_class(kind).tolist(), strict=True):
                 yield [kind, "W1", _safe(name), _number(value), "", n]
+
+
+def _positive_lines(counted: Counted) -> Iterator[list[str]]:
+    """Shares of positives missed and semi-hard, all seeds together."""
+    for kind, found in counted.items():
+        for name, count in ((f"missed below {HALF}", found.missed), ("semi-hard", found.semi_hard)):
+            yield [f"positives of {KINDS[kind]}", name, "", _number(count / found.total), "", str(found.runs)]
 
 
 def _number(value: float) -> str:
