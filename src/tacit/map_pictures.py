@@ -101,7 +101,10 @@ def _told(words: Sequence[str], classes: Sequence[str]) -> dict[str, NDArray[np.
 
 def own_subjects(run: Path, data: str | None, count: int) -> list[Subject]:
     """Images spread evenly over the test split of the run's own source."""
-    config = RunDirectory(run).config()
+    directory = RunDirectory(run)
+    if not directory.config_file.is_file():
+        raise MapsError(f"{run} has a model, and no config.toml that says what it was trained on: name IMAGES.")
+    config = directory.config()
     test = assemble(config if data is None else replace(config, data=data)).splits["test"]
     some = test.take(np.linspace(0, len(test) - 1, min(count, len(test))).round().astype(np.int64))
     truth = some.labels.dense()

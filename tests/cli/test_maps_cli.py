@@ -115,6 +115,7 @@ class TestRefusals:
             (("before", "photos", "--classes", ","), "--classes names no class"),
             (("before", "nowhere.png"), "there is no such file or folder"),
             (("nowhere",), "there is no nowhere"),
+            (("before",), "no config.toml that says what it was trained on: name IMAGES"),
             (("before", "--count", "0"), "must be at least 1"),
             (("before", "photos", "--out", "photos/0.png"), "this is a file; name a folder"),
             (("before", "photos", "--threshold", "2"), "scores are probabilities"),
