@@ -147,7 +147,7 @@ def test_recipe_of_the_paper_of_saliency(cell: Cell) -> None:
     else:
         assert stage.optimizer == "adam"
     kinds = kinds_of(built_views(config), stage.augment)
-    assert set(kinds.values()) <= {"crop", "strong_crop"}
+    assert list(kinds.values()) in (["crop"], ["crop", "strong_crop"], ["strong"])
 
 
 def built_views(config: RunConfig) -> tuple[str, ...]:

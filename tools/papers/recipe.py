@@ -80,14 +80,18 @@ def _row(cells: Sequence[Cell], table: Table, recipe: Recipe, results: list[Cell
     cell, axis = cells[0], table.axis
     assert axis is not None
     name, folder = DATA[cell.source]
-    flag, first, *_, last = f"--{axis.setting.replace('_', '-')}", *axis.values.values()
+    first, *_, last = axis.values.values()
+    upto = f"{first}..{last.rpartition(':')[2]}"
+    one, along = f"--{axis.setting} {first}", f"--vary {axis.setting}={upto}"
+    if axis.setting == "observe":
+        along = f"--observe {upto}"
     return _commented([
         f"{cell.row.base_label} ({cell.row.labels}), protocol {cell.protocol}, {name}: a row of",
         f"{table.title}.",
         "",
-        f"  tacit train --config recipes/{cell.file}.toml --data {folder} {flag} {first} --out runs/{cell.file}",
+        f"  tacit train --config recipes/{cell.file}.toml --data {folder} {one} --out runs/{cell.file}",
+        f"  tacit sweep --config recipes/{cell.file}.toml --data {folder} {along} --out runs/sweeps/{cell.file}",
         "",
-        f"One recipe for {flag} {first} to {last}.",
         *_along(cells, results),
         *recipe.remarks,
     ])  # fmt: skip
