@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .methods.base import Method, Stage
 from .methods.parts import RowTable
+from .schedules import schedule
 
 BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
 # A missed step weighs 0.9 of the one before: what these leave out is below the rounding of the sum.
@@ -196,7 +197,8 @@ class Optimizer:
     def __init__(self, method: Method, stage: Stage, *, dense_cells: int = DENSE_CELLS) -> None:
         tables = {id(m.weight): m for m in method.modules() if isinstance(m, RowTable)}
         backbone = {id(p) for name, p in method.named_parameters() if name.startswith(BACKBONE)}
-        moves = stage.schedule != "constant"
+        self.schedule = schedule(stage.schedule, stage.epochs)
+        row_adam_serves = stage.optimizer == "adam" and self.schedule.is_constant
         self.dense: list[DenseAdam | DenseSGD] = []
         self.row_tables: list[RowAdam] = []
         for group in method.groups(stage.lr):
@@ -204,7 +206,7 @@ class Optimizer:
                 raise TypeError(f"parameter groups have params, lr, weight_decay and rows, not {', '.join(unknown)}")
             by_row, rate = group.get("rows", False), group.get("lr", stage.lr)
             every = [p for p in group["params"] if p.requires_grad]
-            if by_row and every and every[0].numel() > dense_cells and stage.optimizer == "adam" and not moves:
+            if by_row and every and every[0].numel() > dense_cells and row_adam_serves:
                 self.row_tables.append(RowAdam(tables[id(every[0])], rate))
                 continue
             # Decay would pull estimates of labels towards 1/2; RowAdam has none, whatever the table's size.
@@ -218,16 +220,18 @@ class Optimizer:
     def _add(self, params: list[Tensor], lr: float, decay: float, stage: Stage) -> None:
         if not params:
             return
-        rate = Rate(lr, params[0].device, moves=stage.schedule != "constant")
+        rate = Rate(lr, params[0].device, moves=not self.schedule.is_constant)
         if stage.optimizer == "sgd":
             self.dense.append(DenseSGD(params, rate, decay, stage.momentum))
         else:
             self.dense.append(DenseAdam(params, rate, decay))
 
-    def pace(self, factor: float) -> None:
-        """The schedule's factor of every learning rate, for the steps to come."""
+    def pace(self, done: float) -> None:
+        """Learning rates for the next step, this share of the stage's steps being done."""
+        if self.schedule.is_constant:
+            return
         for group in self.dense:
-            group.lr.move(factor)
+            group.lr.move(self.schedule.factor(done))
 
     def visit(self, index: Tensor) -> None:
         for table in self.row_tables:

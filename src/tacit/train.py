@@ -17,7 +17,6 @@ from .labels import Labels
 from .methods.base import Clock, Method, Stage, Swept
 from .optim import BACKBONE, Optimizer
 from .runtime import Runtime
-from .schedules import schedule
 from .step import CapturedStep, Recorder, Step
 
 SWEPT_VIEW = 1000  # number of a swept view in its address: no method trains on so many
@@ -131,12 +130,10 @@ def run_epoch(step: Step, batches: Batches, clock: Clock, state: State, listener
 
 def _values(step: Step, batches: Batches, clock: Clock, start: int, seed: int) -> Iterator[Tensor]:
     """Take the steps; yield each one's terms [T], still on the device."""
-    rank, stage, pace = step.runtime.rank, batches.stage, schedule(batches.stage.schedule, batches.stage.epochs)
 
     def prepare(number: int) -> None:
-        seed_step(seed, clock, number, rank)
-        if not pace.is_constant:
-            step.optimizer.pace(pace.factor((clock.epoch + number / batches.steps) / stage.epochs))
+        seed_step(seed, clock, number, step.runtime.rank)
+        step.optimizer.pace((clock.epoch + number / batches.steps) / clock.epochs)
 
     if CapturedStep.possible(step, batches):
         captured = CapturedStep(step, batches, clock)

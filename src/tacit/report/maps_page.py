@@ -24,7 +24,14 @@ def maps_page(pictures: Sequence[Pictured], *, tacit: str) -> str:
     return (
         templates()
         .get_template("maps.html")
-        .render(pictures=pictures, labels=labels, tacit=tacit, light=theme_css(False), dark=theme_css(True))
+        .render(
+            title=f"Where the network looks: {', '.join(labels)}",
+            pictures=pictures,
+            labels=labels,
+            tacit=tacit,
+            light=theme_css(False),
+            dark=theme_css(True),
+        )
     )
 
 

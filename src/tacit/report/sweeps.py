@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
 from ..files import atomic_write
 from ..tables.sweep_rows import curve_labels, heading, point_rows, remarks, together_rows
 from ..tables.sweeps import METRICS, Curve, Sweep
 from .compare import BASELINE
+from .page import templates
 from .style import Look, drawing, inline_svg, looks, theme_css
 
 PANEL = (360.0, 270.0)
@@ -88,20 +87,20 @@ def _label_axis(axes: Any, curves: Sequence[Curve], places: dict[str, float]) ->
 
 def render_page(sweeps: Sequence[Sweep], out: Path) -> None:
     """Tables, curves and settings of one or several sweeps along the same axis."""
-    folder = files(__package__) / "templates"
-    texts = {name: (folder / name).read_text(encoding="utf-8") for name in ("sweep.html", "page.css")}
-    environment = Environment(loader=DictLoader(texts), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     curves = drawn(sweeps)
     tables = [(heading(sweep), *point_rows(sweep), remarks(sweep), sweep) for sweep in sweeps]
-    text = environment.get_template("sweep.html").render(
-        title=f"Sweep over {sweeps[0].axes[0]}",
-        curves=curves,
-        panels=[_panel(curves, metric) for metric in METRICS],
-        tables=tables,
-        together=together_rows(sweeps) if len(curves) > 1 else None,
-        style=Markup(texts["page.css"]),  # our own file, never a run's text
-        light=theme_css(False),
-        dark=theme_css(True),
+    text = (
+        templates()
+        .get_template("sweep.html")
+        .render(
+            title=f"Sweep over {sweeps[0].axes[0]}",
+            curves=curves,
+            panels=[_panel(curves, metric) for metric in METRICS],
+            tables=tables,
+            together=together_rows(sweeps) if len(curves) > 1 else None,
+            light=theme_css(False),
+            dark=theme_css(True),
+        )
     )
     with atomic_write(out) as temporary:
         temporary.write_text(text, encoding="utf-8")
