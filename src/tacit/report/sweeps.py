@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from markupsafe import Markup
 
 from ..files import atomic_write
 from ..tables.sweep_rows import curve_labels, heading, point_rows, remarks, together_rows
 from ..tables.sweeps import METRICS, Curve, Sweep
 from .compare import BASELINE
+from .curves import Curve as Line
+from .curves import draw_lines
 from .page import templates
 from .style import Look, drawing, inline_svg, looks, theme_css
 
@@ -51,16 +52,16 @@ def draw_file(sweeps: Sequence[Sweep], path: Path) -> None:
 
 
 def draw_panel(axes: Any, curves: Sequence[Drawn], metric: str) -> None:
-    """Mean over seeds at every finished point; whiskers of one standard deviation where there are several."""
+    """Mean over seeds at every finished point, and ± one standard deviation where there are several."""
     places = _places([one.curve for one in curves])
-    for one in curves:
-        points = [(point, found) for point in one.curve.points if (found := point.summary(metric)) is not None]
-        xs = [places[point.values[one.curve.axis]] for point, _ in points]
-        means, sds = ([getattr(found, name) for _, found in points] for name in ("mean", "sd"))
-        axes.errorbar(
-            xs, means, yerr=np.nan_to_num(sds), label=one.label, color=one.look.color, ls=one.look.dash,
-            marker=one.look.marker, ms=4.5, mew=0, lw=1.6, elinewidth=0.9, capsize=2,
-        )  # fmt: skip
+    lines = [
+        Line(
+            one.label,
+            {places[p.values[one.curve.axis]]: [run.percent(metric) / 100 for run in p.runs] for p in one.curve.points},
+        )
+        for one in curves
+    ]
+    draw_lines(axes, lines, [one.look for one in curves])
     axes.set_title(metric)
     axes.set_ylabel(f"test {metric}, percent")
     _label_axis(axes, [one.curve for one in curves], places)
