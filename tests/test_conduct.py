@@ -14,6 +14,7 @@ import torch
 import tacit.conduct
 from small_runs import CLASSES, TEST, TRAIN, finetune, linear, role, run, small_machine, table
 from tacit.assemble import assemble
+from tacit.errors import UserError
 from tacit.evaluate import Judge, figures
 from tacit.label_table import read_label_table
 from tacit.labels import Labels
@@ -239,6 +240,14 @@ def test_what_training_sees_does_not_depend_on_the_truth(table: Path, monkeypatc
         fit(method, stage, inputs["train"], bench.observed, Quiet(), runtime=runtime, seed=0)
         weights.append(method.state_dict())
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_linear_init_on_features_of_another_backbone(table: Path, tmp_path: Path) -> None:
+    """The tiny backbone makes 6 numbers, and the features that were brought have 5."""
+    features = str(table.parent / "features.npz")
+    config = finetune(table, protocol="linear_init", features=features, budget={"epochs": 1, "linear_epochs": 1})
+    with pytest.raises(UserError, match="features of 5 numbers, and the backbone makes 6"):
+        run(config, tmp_path / "run")
 
 
 def test_linear_init_hands_over_the_selected_epoch(

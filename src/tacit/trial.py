@@ -14,11 +14,12 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .assemble import Bench, set_threads
 from .checkpoint import CheckpointError, load, named, save, snapshot, under
 from .data.batches import Inputs
+from .errors import UserError
 from .evaluate import scores, scores_train
 from .labels import Labels
 from .methods.base import STAGES_OF_A_BUDGET, Clock, Method, Stage
@@ -147,7 +148,7 @@ class Trial:
         torch.manual_seed(self.bench.config.seed)
         net = self.bench.net(budget.inputs, self.inputs).to(self.runtime.device)
         if previous is not None:
-            net.head.load_state_dict(previous.net.head.state_dict())  # type: ignore[union-attr]
+            _take_head(net.head, previous.net.head)  # type: ignore[arg-type]
         self.method = self.bench.method(net, self.runtime, self.options)
         if previous is not None:
             self.method.hand_over(previous)
@@ -304,6 +305,18 @@ class Trial:
         at = State(**story["state"], optimizer=under(tensors, "optimizer"))
         self.screen.say(f"resuming at epoch {at.epoch}, step {at.step}")
         return replace(at, terms=tensors["terms"].to(self.runtime.device) if "terms" in tensors else None)
+
+
+def _take_head(head: nn.Module, earlier: nn.Module) -> None:
+    """The earlier phase's classifier, where it was trained on features as wide as the backbone's."""
+    mine, theirs = head.state_dict(), earlier.state_dict()
+    widths = {name: (tuple(theirs[name].shape), tuple(t.shape)) for name, t in mine.items() if name in theirs}
+    if wrong := [pair for pair in widths.values() if pair[0] != pair[1]]:
+        raise UserError(
+            f"the linear phase trained on features of {wrong[0][0][-1]} numbers, and the backbone makes "
+            f"{wrong[0][1][-1]}: --features must be those of --backbone. Leave --features out, and they are computed."
+        )
+    head.load_state_dict(theirs)
 
 
 def _or_none(value: float) -> float | None:
