@@ -140,9 +140,10 @@ def test_labels_at_the_threshold() -> None:
 
 
 def test_positives_alone_are_refused_with_the_methods_that_fit() -> None:
-    with pytest.raises(HyperParameterError, match=r"saliency: .* an, ") as refused:
+    with pytest.raises(HyperParameterError, match=r"saliency: not one label is .* an, ") as refused:
         build_method("saliency", GivenMaps(), Labels.from_dense([[1, 0], [0, 1]], ["a", "b"]))
     assert "saliency" not in str(refused.value).rpartition(": ")[2].split(", ")
+    assert "unknown =" not in str(refused.value)  # it has no such hyper-parameter
 
 
 def test_k_larger_than_the_map() -> None:

@@ -12,7 +12,7 @@ from ..functional.partial import known_only
 from ..functional.saliency import confident_labels, saliency_logits
 from ..labels import Labels
 from .base import Batch, Clock, Method
-from .parts import HyperParameterError, checked_unknown, number_within
+from .parts import HyperParameterError, checked_negatives, number_within
 
 SAME_VIEW_TAU, CONSISTENCY_TAU = 0.95, 0.6
 
@@ -52,7 +52,7 @@ class SaliencyRegularisation(Method):
         test_logit: Annotated[Literal["saliency", "mean"], "predict with alpha, or the plain average"] = "saliency",
     ) -> None:
         super().__init__(net, observed)
-        checked_unknown("ignore", observed)
+        checked_negatives(observed)
         self.alpha = number_within("alpha", alpha, 0.0, 100.0)
         self.k = int(number_within("k", k, 1, 10**6))
         self.pseudo, self.regularise, self.normalise, self.test_logit = pseudo, regularise, normalise, test_logit
