@@ -173,6 +173,9 @@ def test_sweeps_drawn_together(world: Path, tmp_path: Path, capsys: pytest.Captu
     assert text.count("<svg role") == 3
     assert "none: every row trains, last epoch" in text
     assert "https://" not in re.sub(r'xmlns[^"]*"[^"]*"', "", text)
+    picture = tmp_path / "curves.svg"
+    assert main(["sweep", "--draw", str(one), str(other), "--report", str(picture)]) == 0
+    assert picture.read_text().lstrip().startswith(("<?xml", "<svg")) and "known-share" in picture.read_text()
     assert main(["sweep", "--draw", str(one), str(one / "known-share=0.3"), "--report", str(page)]) == 2
     assert "holds no sweep" in flat(capsys.readouterr().err)
 

@@ -44,7 +44,7 @@ class SweepCommand(RunConfig):
     collect: bool = False  # run nothing, show what is finished
     yes: bool = False  # run, however many runs it is
     draw: tuple[Path, ...] = ()  # run nothing: folders of sweeps to tabulate and draw together
-    report: Path | None = None  # write a page with tables and curves: one self-contained HTML file
+    report: Path | None = None  # write tables and curves as one self-contained HTML file; .svg: the curves alone
     csv: Path | None = None  # write the figures of every run as CSV
 
 
@@ -218,7 +218,7 @@ def _write(config: SweepCommand, sweeps: Sequence[Sweep], picture: Path | None) 
     if picture is not None:
         draw_file(sweeps, picture)
     if config.report is not None:
-        render_page(sweeps, config.report)
+        (draw_file if config.report.suffix == ".svg" else render_page)(sweeps, config.report)
     if config.csv is not None:
         _write_csv(config.csv, sweeps)
     for path in filter(None, (picture, config.report, config.csv)):
