@@ -297,3 +297,10 @@ def test_the_fingerprint_is_of_the_protocol(table: Path, tmp_path: Path) -> None
     assert fingerprint("method", role(linear(table, seed=4, observe_seed=5, **short))) == base
     assert fingerprint("split", linear(table, split_seed=7, **short)) != base
     assert fingerprint("select", linear(table, select="clean", **short)) != base
+
+
+def test_a_method_that_asks_its_net_otherwise_has_no_accumulated_label_recovery(table: Path, tmp_path: Path) -> None:
+    short = finetune(table, observe="known-share:0.5", train_scores="accumulated", budget={"epochs": 1})
+    run(replace(short, method="saliency"), tmp_path / "run")
+    assert [("val" in line, "train" in line) for line in metrics(tmp_path / "run")] == [(True, False)]
+    assert content(tmp_path / "run")["metrics"]["train"]
