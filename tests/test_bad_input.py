@@ -231,6 +231,12 @@ def test_a_method_that_needs_images_given_features(tacit_train: Any, monkeypatch
     assert "--protocol finetune" in told
 
 
+def test_options_of_the_head_that_the_method_has_itself(tacit_train: Any) -> None:
+    words = ["--protocol", "finetune", "--backbone", "tiny", "--head", "class_maps", "--head.k", "3"]
+    code, told = tacit_train(*words, "--observe", "known-share:0.5", method="saliency", features=False)
+    assert code == 2 and "saliency has k of its own" in told and "give --k instead of --head.k" in told
+
+
 def test_classes_without_a_known_positive_are_listed(tacit_train: Any) -> None:
     code, told = tacit_train("--observe", "known-share:0.02")
     assert code == 0 and "warning" in told.lower()

@@ -27,7 +27,7 @@ from .errors import UserError
 from .evaluate import Judge, check_held
 from .labels import Labels
 from .methods.base import Method, Stage
-from .methods.registry import build_method, find_method, numeric_options
+from .methods.registry import build_method, find_method, method_options, numeric_options
 from .nets.backbone import Backbone, Preprocessing
 from .nets.net import Net, make_backbone, make_net, takes
 from .nets.weights import check_weights
@@ -256,6 +256,11 @@ def _check_head(config: RunConfig, budgets: tuple[Stage, ...]) -> None:
     own, asked = find_method(config.method).head, head_name(config)
     if own != "linear" and asked != own:
         raise UserError(f"{config.method} needs the head {own}: leave --head {asked} out.")
+    if both := [name for name in config.head_options if name in method_options(config.method)]:
+        raise UserError(
+            f"{config.method} has {' and '.join(both)} of its own, which the head's would not change: "
+            f"give {', '.join(f'--{name}' for name in both)} instead of {', '.join(f'--head.{name}' for name in both)}."
+        )
     if takes(asked) == "maps" and any(stage.inputs == "features" for stage in budgets):
         raise UserError(
             f"the head {asked} makes maps of images, and protocol {config.protocol} trains on cached features. "
