@@ -137,7 +137,7 @@ def test_recipe_of_the_paper_of_saliency(cell: Cell) -> None:
     assert (config.backbone, config.image_size) == ("resnet101.tv_in1k", 224 if really_partial else 448)
     assert (config.selection, config.also_select) == ("observed", ("last",))
     assert config.published is None or really_partial  # elsewhere one recipe serves many figures
-    assert config.source_options == ({"rows": "all"} if cell.source == "coco2014" else {})
+    assert config.source_options == ({"rows": "all", "columns": "id"} if cell.source == "coco2014" else {})
     assert set(config.method_options) <= set(method_options(config.method))
     (stage,) = budgets(config.protocol, config.budget)
     schedule(stage.schedule, stage.epochs)

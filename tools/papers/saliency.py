@@ -18,8 +18,9 @@ from tacit.tables.spec import Cell, Table
 
 BACKBONE = "resnet101.tv_in1k"
 IMAGE_SIZE, OPENIMAGES_SIZE = 448, 224
-# What this literature reads of COCO: all 82,783 training images, also those without an annotation.
-SOURCE_OPTIONS: Mapping[str, Mapping[str, Any]] = {"coco2014": {"rows": "all"}}
+# What this literature reads of COCO, and draws its masks on: all 82,783 training images, also those without an
+# annotation, and classes by increasing id.
+SOURCE_OPTIONS: Mapping[str, Mapping[str, Any]] = {"coco2014": {"rows": "all", "columns": "id"}}
 ONE_VIEW, TWO_VIEWS, STRONG = "crop", "crop,strong_crop", "strong"
 
 PUBLISHED = {"optimizer": "sgd", "momentum": 0.9, "weight_decay": 1e-4, "batch_size": 32}
@@ -81,6 +82,7 @@ NOTES = {
     "eta": "as in the program's documentation; its default is 0.05",
     "detach": "as the HCP-MLR-PL program has it for partial labels",
     "rows": "all images, also those without an annotation, as this literature keeps COCO",
+    "columns": "classes by increasing id: the published mask of known labels depends on their order",
     "augment": "the pipeline of this literature: resize, crop, resize, flip",
 }
 OF_RIVALS = {"lr": "as published", "schedule": "as published", "epochs": "as published"}
