@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -45,6 +46,9 @@ class Runtime:
             torch.cuda.set_device(self.device.index or 0)
         self.precision = precision
         self.rank, self.world = self.accelerator.process_index, self.accelerator.num_processes
+        if self.world > 1:
+            atexit.unregister(_leave)  # once, however many runs this process makes
+            atexit.register(_leave)
         torch.use_deterministic_algorithms(True, warn_only=True)
         # No result here depends on fresh memory; overwriting all of it with NaN costs more than it could find.
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
@@ -105,6 +109,12 @@ class Runtime:
     def wait(self) -> None:
         if self.world > 1:
             self.accelerator.wait_for_everyone()
+
+
+def _leave() -> None:
+    """Close the connections to the other processes: left to the end of Python, their threads now and then abort it."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def _check_device(device: str) -> None:
