@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -67,6 +68,8 @@ for out, cells, settings in json.loads(sys.argv[1]):
     assert content["status"] == "finished"
 """
 
+# A thread of gloo outlives what it belongs to, about once in ten launches on a busy machine, and C++ ends the process.
+ABORTED = "terminate called without an active exception"
 LINEAR = {"device": "cpu", "budget": {"epochs": 3, "batch_size": 7, "lr": 0.01}}  # the last batch has 2 rows of 30
 RUNS: dict[str, tuple[int, dict[str, Any]]] = {
     "an": (10**9, {"method": "an", "also_select": ["clean"]}),
@@ -99,6 +102,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         place = {"PYTHONPATH": paths, "TACIT_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
         words = [sys.executable, *launcher, str(program), json.dumps(plan)]
         done = subprocess.run(words, env=os.environ | place, capture_output=True, text=True, timeout=200)
+        if ABORTED in done.stderr:  # runs that were finished or under way say so: begin again from nothing
+            shutil.rmtree(folder / processes, ignore_errors=True)
+            done = subprocess.run(words, env=os.environ | place, capture_output=True, text=True, timeout=200)
         assert done.returncode == 0, done.stderr[-4000:]
     return folder
 
